@@ -1,0 +1,159 @@
+"""Result types: what a diagnosis holds, as frozen pytrees.
+
+One shape everywhere: estimates, then diagnostics, then ``status``. Batched results are the same
+classes with leading axes, as ``vmap`` leaves them. Symbols for shapes: ``p`` physics columns, ``L``
+candidate terms, ``R`` cells, ``K`` region slots, ``S`` supports in the order of
+``selection.supports``.
+"""
+
+import enum
+from dataclasses import dataclass
+
+import jax
+from jax.tree_util import register_dataclass
+
+
+class Verdict(enum.IntEnum):
+    """The answer in one word; the names in lower case are those of the JSON report."""
+
+    CLEAN = 0
+    DISCREPANCY = 1
+    NOT_CERTIFIED = 2
+    NO_CLEAN_REGIME = 3
+    AMBIGUOUS_REGIME = 4
+    NOT_IDENTIFIABLE = 5
+    INSUFFICIENT_DATA = 6
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cells:
+    """The map over the operating axis, one entry per cell.
+
+    Attributes:
+      lower, upper: ``(R,)`` cell edges in units of the axis; cells are half-open, the last closed.
+      count: ``(R,)`` rows in use per cell.
+      mean, rms: ``(R,)`` mean and root mean square of the residual of the trusted physics.
+      statistic: ``(R,)`` test statistic of the evidence in use; NaN where a cell is not testable.
+      p_value, log_p_value: ``(R,)`` its upper tail.
+      flagged: ``(R,)`` bool, the cells called discrepant.
+    """
+
+    lower: jax.Array
+    upper: jax.Array
+    count: jax.Array
+    mean: jax.Array
+    rms: jax.Array
+    statistic: jax.Array
+    p_value: jax.Array
+    log_p_value: jax.Array
+    flagged: jax.Array
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Regions:
+    """The discrepant intervals in ``K`` slots; ``present`` says which slots are in use.
+
+    Attributes:
+      lower, upper: ``(K,)`` interval ends in units of the axis, NaN where absent.
+      present: ``(K,)`` bool.
+      count: ``(K,)`` rows inside.
+      support: ``(K, L)`` bool, terms active in the interval.
+      coefficients, stderr: ``(K, L)`` term coefficients and their standard errors, 0 and NaN off
+        the support.
+      equivalent: ``(K, S)`` bool, supports as good as the chosen one.
+      statistic, p_value, log_p_value: ``(K,)`` evidence for the interval.
+    """
+
+    lower: jax.Array
+    upper: jax.Array
+    present: jax.Array
+    count: jax.Array
+    support: jax.Array
+    coefficients: jax.Array
+    stderr: jax.Array
+    equivalent: jax.Array
+    statistic: jax.Array
+    p_value: jax.Array
+    log_p_value: jax.Array
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Form:
+    """The missing mechanism chosen by holdout.
+
+    Attributes:
+      support: ``(L,)`` bool, the chosen terms; all False where nothing was chosen.
+      coefficients, stderr: ``(L,)`` fitted on all rows of the region; 0 and NaN off the support.
+      error: mean squared holdout error of the chosen support.
+      errors: ``(S,)`` holdout error of every support, inf where it is rank-deficient.
+      equivalent: ``(S,)`` bool, supports within the tolerance of the best error.
+      status: int32.
+    """
+
+    support: jax.Array
+    coefficients: jax.Array
+    stderr: jax.Array
+    error: jax.Array
+    errors: jax.Array
+    equivalent: jax.Array
+    status: jax.Array
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FTest:
+    """A partial F-test; every number is NaN where the test is undefined (see ``status``).
+
+    Attributes:
+      statistic, df_num, df_den: the ratio and its degrees of freedom.
+      p_value, log_p_value: upper tail.
+      reject: bool, ``p_value < alpha``; False where undefined.
+      support: ``(L,)`` bool, the terms tested (those chosen on split A).
+      flagged: ``(R,)`` bool, the region tested (that chosen on split A).
+      status: int32.
+    """
+
+    statistic: jax.Array
+    df_num: jax.Array
+    df_den: jax.Array
+    p_value: jax.Array
+    log_p_value: jax.Array
+    reject: jax.Array
+    support: jax.Array
+    flagged: jax.Array
+    status: jax.Array
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Diagnosis:
+    """Where the model is wrong, what is missing there, and whether the evidence is real.
+
+    Attributes:
+      coefficients: ``(p,)`` the trusted physics, NaN under a failure.
+      covariance: ``(p, p)`` of the coefficients, given the clean cells.
+      scale: noise scale.
+      cells: the map over the axis.
+      regions: the discrepant intervals.
+      form: the missing mechanism.
+      test: the certificate from the held-out half.
+      num_rows: rows in use.
+      num_iterations: iterations of the clean-regime search.
+      verdict: int32, a ``Verdict``.
+      status: int32, a ``Status``; the first failure of the stages.
+    """
+
+    coefficients: jax.Array
+    covariance: jax.Array
+    scale: jax.Array
+    cells: Cells
+    regions: Regions
+    form: Form
+    test: FTest
+    num_rows: jax.Array
+    num_iterations: jax.Array
+    verdict: jax.Array
+    status: jax.Array

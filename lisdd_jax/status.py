@@ -1,0 +1,154 @@
+"""Status codes: what a traced computation found out that an exception cannot say.
+
+A result carries one int32 ``status``; the first failure wins. Codes from ``FIRST_FAILURE`` on are
+failures: the estimates they concern are NaN. Lower codes are notes on a result that stands.
+"""
+
+import enum
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+FIRST_FAILURE = 100
+
+
+class Status(enum.IntEnum):
+    """Outcome of a computation; see ``describe`` for cause and remedy."""
+
+    OK = 0
+    ITERATION_LIMIT = 1
+    EXACT_FIT = 2
+    NOTHING_FLAGGED = 3
+    RANK_DEFICIENT_TERMS = 4
+
+    NONFINITE_INPUT = 100
+    TOO_FEW_ROWS = 101
+    RANK_DEFICIENT_DESIGN = 102
+    DEGENERATE_STARTS = 103
+    ZERO_SCALE = 104
+    NO_CLEAN_CELLS = 105
+    NO_USABLE_TERMS = 106
+    TOO_FEW_TEST_ROWS = 107
+
+
+class _Words(NamedTuple):
+    cause: str
+    remedy: str
+
+
+_WORDS = {
+    Status.OK: _Words("the computation succeeded", "nothing to do"),
+    Status.ITERATION_LIMIT: _Words(
+        "the set of flagged cells still changed at the last allowed iteration",
+        "raise max_iterations, or read the map as one of several that the data allow",
+    ),
+    Status.EXACT_FIT: _Words(
+        "the kept rows are fitted exactly, so the noise scale is zero",
+        "read the coefficients as exact; no test that divides by the scale is available",
+    ),
+    Status.NOTHING_FLAGGED: _Words(
+        "no cell was flagged, so there is no region and no term to test",
+        "read the physics as adequate at this level, or use more rows or fewer cells",
+    ),
+    Status.RANK_DEFICIENT_TERMS: _Words(
+        "some candidate terms are zero, constant multiples of others, or lie in the span of the"
+        " physics inside the region",
+        "drop one of each set of twins, or widen the region",
+    ),
+    Status.NONFINITE_INPUT: _Words(
+        "a row in use holds a NaN or an infinite value",
+        "drop such rows or exclude them with mask",
+    ),
+    Status.TOO_FEW_ROWS: _Words(
+        "there are not more rows in use than parameters",
+        "supply more rows or a smaller model",
+    ),
+    Status.RANK_DEFICIENT_DESIGN: _Words(
+        "a physics column is a linear combination of the others on the rows in use"
+        " (to the precision of the floating-point type)",
+        "remove the redundant column, or widen the range of the data",
+    ),
+    Status.DEGENERATE_STARTS: _Words(
+        "no random subset of rows determined the physics coefficients",
+        "check for dummy columns with very few ones; raise num_starts",
+    ),
+    Status.ZERO_SCALE: _Words(
+        "the robust noise scale is zero: more than half of the residuals are equal",
+        "check for quantised or constant data; the noise scale cannot be estimated from them",
+    ),
+    Status.NO_CLEAN_CELLS: _Words(
+        "too few unflagged rows are left to fit the physics",
+        "use a wider axis range, other cells, or a physics model that holds somewhere",
+    ),
+    Status.NO_USABLE_TERMS: _Words(
+        "no candidate support could be fitted and scored inside the region",
+        "supply more rows in the region, or terms that vary there",
+    ),
+    Status.TOO_FEW_TEST_ROWS: _Words(
+        "too few held-out rows remain for the F-test",
+        "supply more rows or a smaller support",
+    ),
+}
+
+
+def describe(status: int | jax.Array) -> str:
+    """Cause and remedy of a status code, as one line of text.
+
+    Args:
+      status: a concrete scalar code.
+
+    Returns:
+      ``NAME: cause; remedy``.
+
+    Raises:
+      ValueError: the code is unknown.
+
+    Example:
+      >>> describe(0)
+      'OK: the computation succeeded; nothing to do'
+    """
+    try:
+        code = Status(int(status))
+    except ValueError:
+        raise ValueError(f"status must be one of the codes of Status, got {status!r}") from None
+    words = _WORDS[code]
+    return f"{code.name}: {words.cause}; {words.remedy}"
+
+
+class FailedError(RuntimeError):
+    """A result whose status is a failure; raised by ``raise_if_failed`` on the host."""
+
+
+def raise_if_failed(result: Any) -> None:
+    """Turn the failures of a result into an exception on the host.
+
+    Args:
+      result: anything with a ``status`` field, batched or not.
+
+    Raises:
+      FailedError: some status is a failure; the message describes the first and counts them.
+    """
+    codes = np.atleast_1d(np.asarray(result.status)).ravel()
+    failed = codes[codes >= FIRST_FAILURE]
+    if failed.size:
+        share = f" ({failed.size} of {codes.size} results failed)" if codes.size > 1 else ""
+        raise FailedError(describe(int(failed[0])) + share)
+
+
+def first_failure(*statuses: jax.Array | int) -> jax.Array:
+    """The first failure among statuses in order; without one, the first note; else ``OK``."""
+    combined = jnp.int32(Status.OK)
+    for status in statuses:
+        status = jnp.asarray(status, jnp.int32)
+        takes_over = (combined == Status.OK) | (
+            (combined < FIRST_FAILURE) & (status >= FIRST_FAILURE)
+        )
+        combined = jnp.where(takes_over, status, combined)
+    return combined
+
+
+def status_if(condition: jax.Array, status: Status) -> jax.Array:
+    """``status`` where the condition holds, else ``OK``."""
+    return jnp.where(condition, jnp.int32(status), jnp.int32(Status.OK))
