@@ -104,8 +104,8 @@ class Form:
 
 @register_dataclass
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FTest:
-    """A partial F-test; every number is NaN where the test is undefined (see ``status``).
+class Certificate:
+    """The held-out F-test; every number is NaN where it is undefined (see ``status``).
 
     Attributes:
       statistic, df_num, df_den: the ratio and its degrees of freedom.
@@ -152,7 +152,7 @@ class Diagnosis:
     cells: Cells
     regions: Regions
     form: Form
-    test: FTest
+    test: Certificate
     num_rows: jax.Array
     num_iterations: jax.Array
     verdict: jax.Array

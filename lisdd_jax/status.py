@@ -152,3 +152,8 @@ def first_failure(*statuses: jax.Array | int) -> jax.Array:
 def status_if(condition: jax.Array, status: Status) -> jax.Array:
     """``status`` where the condition holds, else ``OK``."""
     return jnp.where(condition, jnp.int32(status), jnp.int32(Status.OK))
+
+
+def is_failure(status: jax.Array) -> jax.Array:
+    """Whether a status says that the estimates it concerns are undefined."""
+    return status >= FIRST_FAILURE

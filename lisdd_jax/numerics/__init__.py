@@ -1,1 +1,1 @@
-"""numerics layer."""
+"""Numerical building blocks: order statistics, least squares, tail probabilities."""

@@ -1,0 +1,44 @@
+"""Localized, identifiable sparse discovery of model discrepancy."""
+
+from lisdd_jax.clean_regime import CleanRegime, fit_clean_regime
+from lisdd_jax.config import Config
+from lisdd_jax.detection import PartialF, f_test
+from lisdd_jax.diagnosis import diagnose, predict
+from lisdd_jax.multiplicity import adjust_p_values
+from lisdd_jax.numerics.tails import chi2_logsf, chi2_sf, f_logsf, f_sf
+from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions, Verdict
+from lisdd_jax.selection import Selection, select_form, supports
+from lisdd_jax.status import FailedError, Status, describe, raise_if_failed
+from lisdd_jax.trimming import TrimmedFit, fit_trimmed
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Cells",
+    "Certificate",
+    "CleanRegime",
+    "Config",
+    "Diagnosis",
+    "FailedError",
+    "Form",
+    "PartialF",
+    "Regions",
+    "Selection",
+    "Status",
+    "TrimmedFit",
+    "Verdict",
+    "adjust_p_values",
+    "chi2_logsf",
+    "chi2_sf",
+    "describe",
+    "diagnose",
+    "f_logsf",
+    "f_sf",
+    "f_test",
+    "fit_clean_regime",
+    "fit_trimmed",
+    "predict",
+    "raise_if_failed",
+    "select_form",
+    "supports",
+]

@@ -1,0 +1,196 @@
+"""Stage 3, what: every support of the candidate library, scored on held-out rows."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
+
+from lisdd_jax import validation
+from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics.precision import full_precision
+from lisdd_jax.status import Status, first_failure, is_failure, status_if
+
+_MAX_SUPPORTS = 200_000
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Selection:
+    """The support chosen by holdout.
+
+    Attributes:
+      support: ``(L,)`` bool; all False under a failure.
+      coefficients: ``(L,)`` from the fit rows, 0 off the support.
+      error: holdout error of the chosen support.
+      errors: ``(S,)`` mean squared holdout error of every support in the order of ``supports``;
+        inf where a support cannot be fitted.
+      equivalent: ``(S,)`` bool, supports within the tolerance of the lowest error.
+      status: int32.
+    """
+
+    support: jax.Array
+    coefficients: jax.Array
+    error: jax.Array
+    errors: jax.Array
+    equivalent: jax.Array
+    status: jax.Array
+
+
+def _index_sets(num_terms: int, max_terms: int) -> list[np.ndarray]:
+    sizes = range(1, min(max_terms, num_terms) + 1)
+    total = sum(math.comb(num_terms, size) for size in sizes)
+    if total > _MAX_SUPPORTS:
+        raise ValueError(
+            f"max_terms must leave at most {_MAX_SUPPORTS} supports of {num_terms} terms,"
+            f" got {total} with max_terms = {max_terms}"
+        )
+    return [np.array(list(itertools.combinations(range(num_terms), size))) for size in sizes]
+
+
+def supports(num_terms: int, max_terms: int) -> np.ndarray:
+    """Every non-empty support of at most ``max_terms`` terms.
+
+    Args:
+      num_terms: size of the library.
+      max_terms: largest support.
+
+    Returns:
+      ``(S, num_terms)`` bool; by size, and in lexicographic order of positions within a size.
+
+    Example:
+      >>> supports(3, 2).astype(int).tolist()
+      [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
+    """
+    rows = []
+    for index_set in _index_sets(num_terms, max_terms):
+        table = np.zeros((len(index_set), num_terms), bool)
+        np.put_along_axis(table, index_set, True, axis=1)
+        rows.append(table)
+    return np.concatenate(rows)
+
+
+def _score_supports(
+    fit_factor: jax.Array, score_factor: jax.Array, index_set: np.ndarray
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Coefficients, residual sum on the score rows and rank check for supports of one size."""
+    terms, target = fit_factor[:, :-1], fit_factor[:, -1]
+
+    def one(indices: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        basis = least_squares.orthogonalize(terms[:, indices])
+        coordinates = basis.directions.T @ target
+        fitted = least_squares.back_substitute(basis.triangle, coordinates, basis.independent)
+        misfit = score_factor[:, -1] - score_factor[:, indices] @ fitted
+        full = jnp.zeros(terms.shape[1], terms.dtype).at[indices].set(fitted)
+        return full, jnp.sum(misfit**2), jnp.all(basis.independent)
+
+    return jax.vmap(one)(jnp.asarray(index_set))
+
+
+def _choose(errors: jax.Array, tolerance: jax.Array, floor: jax.Array, sizes: np.ndarray) -> Any:
+    """Smallest size with an error within the tolerance of the best; lowest error of that size."""
+    best = jnp.min(errors)
+    within = (errors <= (1 + tolerance) * best + floor) & jnp.isfinite(errors)
+    smallest = jnp.min(jnp.where(within, sizes, np.iinfo(np.int32).max))
+    eligible = within & (sizes == smallest)
+    return jnp.argmin(jnp.where(eligible, errors, jnp.inf)), within
+
+
+@full_precision
+def select(
+    features: jax.Array,
+    residuals: jax.Array,
+    fit_mask: jax.Array,
+    score_mask: jax.Array,
+    max_terms: int,
+    tolerance: jax.Array,
+) -> Selection:
+    """The traced body of ``select_form``."""
+    columns = jnp.column_stack([features, residuals])
+    masks = jnp.stack([fit_mask, score_mask])
+    factors = least_squares.compress(jnp.where(masks[:, :, None], columns, 0.0))
+    num_fit, num_score = jnp.sum(fit_mask), jnp.sum(score_mask)
+    index_sets = _index_sets(features.shape[1], max_terms)
+    scored = [_score_supports(factors[0], factors[1], index_set) for index_set in index_sets]
+    coefficients, sums, determined = (jnp.concatenate(part) for part in zip(*scored, strict=True))
+    sizes = np.concatenate([np.full(len(s), s.shape[1], np.int32) for s in index_sets])
+    enough = (num_fit >= sizes) & (num_score > 0)
+    errors = jnp.where(determined & enough, sums / jnp.maximum(num_score, 1), jnp.inf)
+    # Errors that differ by rounding only, as with noise-free data, count as equal.
+    floor = (least_squares.rank_tolerance(errors.dtype) ** 2) * jnp.sum(factors[1][:, -1] ** 2)
+    chosen, within = _choose(errors, tolerance, floor / jnp.maximum(num_score, 1), sizes)
+    status = first_failure(
+        status_if(~jnp.any(jnp.isfinite(errors)), Status.NO_USABLE_TERMS),
+        status_if(jnp.any(~determined & enough), Status.RANK_DEFICIENT_TERMS),
+    )
+    failed = is_failure(status)
+    table = jnp.asarray(supports(features.shape[1], max_terms))
+    return Selection(
+        support=table[chosen] & ~failed,
+        coefficients=jnp.where(failed, 0.0, coefficients[chosen]),
+        error=jnp.where(failed, jnp.nan, errors[chosen]),
+        errors=errors,
+        equivalent=within,
+        status=status,
+    )
+
+
+_select_jitted = partial(jax.jit, static_argnames="max_terms")(select)
+
+
+def select_form(
+    features: Any,
+    residuals: Any,
+    fit_mask: Any,
+    score_mask: Any,
+    *,
+    max_terms: int,
+    tolerance: Any,
+) -> Selection:
+    """Choose the terms that explain residuals, by exhaustive holdout.
+
+    Every support of at most ``max_terms`` terms is fitted by least squares on the fit rows and
+    scored by its mean squared error on the score rows. Chosen is the smallest size that has a
+    support with an error of at most ``(1 + tolerance)`` times the lowest; of those of that size,
+    the one with the lowest error. Both halves are first reduced to triangular factors, so the cost
+    per support does not depend on the number of rows.
+
+    Differentiable in features and residuals for the chosen support.
+
+    Args:
+      features: ``(n, L)`` candidate terms.
+      residuals: ``(n,)``.
+      fit_mask, score_mask: ``(n,)`` bool, disjoint.
+      max_terms: largest support (static).
+      tolerance: relative excess of error within which a smaller support wins.
+
+    Returns:
+      A ``Selection``; status ``NO_USABLE_TERMS`` when no support could be fitted and scored,
+      ``RANK_DEFICIENT_TERMS`` (a note) when some could not for collinearity.
+
+    Raises:
+      ValueError, TypeError: shapes, types or concrete values do not fit.
+
+    References:
+      Wang, Localized and identifiable discovery of model discrepancy, stage 3.
+    """
+    features = validation.float_array("features", features)
+    residuals = validation.float_array("residuals", residuals)
+    shapes = validation.Shapes()
+    shapes.check("features", features.shape, ("n", "L"))
+    shapes.check("residuals", residuals.shape, ("n",))
+    validation.common_dtype(features=features, residuals=residuals)
+    fit_mask = validation.mask_array(fit_mask, features.shape[0])
+    score_mask = validation.mask_array(score_mask, features.shape[0])
+    validation.check_finite("features", features, fit_mask | score_mask)
+    validation.check_finite("residuals", residuals, fit_mask | score_mask)
+    if not isinstance(max_terms, int) or max_terms < 1:
+        raise ValueError(f"max_terms must be a positive integer, got {max_terms!r}")
+    validation.check_between("tolerance", tolerance, 0.0, float("inf"))
+    tolerance = jnp.asarray(tolerance, features.dtype)
+    return _select_jitted(features, residuals, fit_mask, score_mask, max_terms, tolerance)

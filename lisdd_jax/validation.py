@@ -1,0 +1,129 @@
+"""Checks at the public boundary: one sentence that says what is required and what came.
+
+Shapes, types and names are checked always. Values are checked where they are concrete; under a
+trace the same conditions end in a status.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def is_concrete(value: Any) -> bool:
+    """Whether a value can be looked at now, outside any trace."""
+    return not isinstance(value, jax.core.Tracer)
+
+
+class Shapes:
+    """Named dimensions shared by the arguments of one call; the first use of a name binds it."""
+
+    def __init__(self) -> None:
+        """Start with no dimension bound."""
+        self._sizes: dict[str, tuple[int, str]] = {}
+
+    def check(self, name: str, shape: tuple[int, ...], dimensions: tuple[str, ...]) -> None:
+        """Check one argument against its dimension names, such as ``("n", "p")``."""
+        wanted = ", ".join(dimensions) + ("," if len(dimensions) == 1 else "")
+        if len(shape) != len(dimensions):
+            raise ValueError(
+                f"{name} must have {len(dimensions)} axes ({wanted}), got shape {shape}"
+            )
+        for dimension, size in zip(dimensions, shape, strict=True):
+            bound, owner = self._sizes.setdefault(dimension, (size, name))
+            if bound != size:
+                raise ValueError(
+                    f"{name} must have shape ({wanted}) with {dimension} = {bound} as in {owner},"
+                    f" got shape {shape}"
+                )
+
+
+def float_array(name: str, value: Any) -> jax.Array:
+    """Convert to float32 or float64; refuse what would lose its meaning on the way."""
+    if not isinstance(value, jax.Array):
+        value = _from_host(name, value)
+    if jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == jnp.bool_:
+        return value.astype(jnp.result_type(float))
+    if value.dtype not in (jnp.float32, jnp.float64):
+        raise TypeError(f"{name} must hold float32 or float64 numbers, got {value.dtype}")
+    return value
+
+
+def _from_host(name: str, value: Any) -> jax.Array:
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got {array.dtype}")
+    converted = jnp.asarray(array)
+    if array.dtype in (np.float64, np.int64) and converted.dtype in (jnp.float32, jnp.int32):
+        _refuse_lost_variation(name, array.astype(np.float64))
+    return converted
+
+
+def _refuse_lost_variation(name: str, array: np.ndarray) -> None:
+    """Rounding to float32 must be small beside the spread of each column."""
+    columns = array.reshape(array.shape[0], -1) if array.ndim else array.reshape(1, 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = np.abs(columns - columns.astype(np.float32))
+        spread = np.std(columns, axis=0)
+        lost = (np.max(error, axis=0) > 1e-3 * spread) & (spread > 0)
+    if np.any(lost):
+        column = f" column {int(np.argmax(lost))}" if array.ndim > 1 else ""
+        raise ValueError(
+            f"{name}{column} must keep its variation in float32, but rounding moves it by more than"
+            " a thousandth of its standard deviation; subtract an offset or enable float64"
+            " (jax_enable_x64)"
+        )
+
+
+def check_finite(name: str, value: jax.Array, mask: jax.Array | None = None) -> None:
+    """Refuse NaN and infinite values in rows in use, where values are concrete."""
+    if not (is_concrete(value) and (mask is None or is_concrete(mask))):
+        return
+    array = np.asarray(value)
+    bad = ~np.isfinite(array).reshape(array.shape[0], -1).all(axis=1)
+    if mask is not None:
+        bad &= np.asarray(mask)
+    if bad.any():
+        raise ValueError(
+            f"{name} must be finite in the rows in use, got NaN or an infinite value in"
+            f" {int(bad.sum())} of {bad.size} rows, the first at row {int(np.argmax(bad))}"
+        )
+
+
+def check_between(name: str, value: Any, low: float, high: float) -> None:
+    """Refuse a concrete number outside ``[low, high]``, NaN included."""
+    if not is_concrete(value):
+        return
+    number = np.asarray(value)
+    if number.dtype.kind not in "fiu" or not np.all((number >= low) & (number <= high)):
+        raise ValueError(f"{name} must lie between {low:g} and {high:g}, got {value!r}")
+
+
+def check_key(key: Any) -> jax.Array:
+    """Refuse anything but one typed key."""
+    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+        raise TypeError(f"key must be a typed key from jax.random.key, got {type(key).__name__}")
+    if key.shape != ():
+        raise ValueError(f"key must be a single key, got shape {key.shape}")
+    return key
+
+
+def mask_array(mask: Any, num_rows: int) -> jax.Array:
+    """The mask as ``(n,)`` bool, all True where None."""
+    if mask is None:
+        return jnp.ones(num_rows, bool)
+    mask = jnp.asarray(mask)
+    if mask.dtype != jnp.bool_:
+        raise TypeError(f"mask must be boolean, got {mask.dtype}")
+    if mask.shape != (num_rows,):
+        raise ValueError(f"mask must have shape ({num_rows},) like the rows, got {mask.shape}")
+    return mask
+
+
+def common_dtype(**arrays: jax.Array) -> None:
+    """Refuse a mixture of float32 and float64 arguments."""
+    kinds = {name: array.dtype for name, array in arrays.items()}
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name} {dtype}" for name, dtype in kinds.items())
+        raise TypeError(f"arguments must share one floating-point type, got {listed}")
