@@ -13,9 +13,10 @@ import jax.numpy as jnp
 from jax import lax
 from jax.tree_util import register_dataclass
 
-from lisdd_jax import localization, validation
+from lisdd_jax import cell_fits, localization, validation
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import cell_sums, least_squares, order
+from lisdd_jax.numerics import order
+from lisdd_jax.numerics.frame import Frame, whiten
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
 
@@ -50,26 +51,6 @@ class CleanRegime:
     status: jax.Array
 
 
-class Rows(NamedTuple):
-    """Rows in the basis of a frame, the response taken about an initial fit."""
-
-    basis: jax.Array
-    residual: jax.Array
-    mask: jax.Array
-    cell: jax.Array
-    products: jax.Array
-    count: jax.Array
-    smallest_scale: jax.Array
-
-
-class _Refit(NamedTuple):
-    step: jax.Array
-    inverse: jax.Array
-    determined: jax.Array
-    num_rows: jax.Array
-    residual_sum: jax.Array
-
-
 class Search(NamedTuple):
     """Outcome of the search: the flags under the last test, and the flags before it."""
 
@@ -82,62 +63,14 @@ class Search(NamedTuple):
     zero_scale: jax.Array
 
 
-def make_rows(
-    basis: jax.Array,
-    response: jax.Array,
-    mask: jax.Array,
-    cell: jax.Array,
-    initial: jax.Array,
-    num_cells: int,
-    level: jax.Array,
-) -> Rows:
-    """Rows about an initial solution, with their sums of products per cell.
-
-    Taking the response about a fit first keeps the sums from cancelling later.
-    """
-    # An additive constant per row leaves least squares about it exact, so it needs no derivative.
-    initial = lax.stop_gradient(initial)
-    residual = jnp.where(mask, response - basis @ initial, 0.0)
-    columns = jnp.column_stack([basis, residual, jnp.where(mask, 1.0, 0.0)])
-    cell = jnp.where(mask, cell, num_cells)
-    return Rows(
-        basis=basis,
-        residual=residual,
-        mask=mask,
-        cell=cell,
-        products=cell_sums.cell_products(columns, cell, num_cells),
-        count=cell_sums.cell_counts(cell, mask, num_cells),
-        smallest_scale=1e3 * jnp.finfo(basis.dtype).eps * level,
-    )
-
-
-def refit(rows: Rows, flagged: jax.Array) -> _Refit:
-    """Least squares on the unflagged cells, from their sums of products."""
-    size = rows.basis.shape[1]
-    table = jnp.sum(jnp.where(flagged[:, None, None], 0.0, rows.products), axis=0)
-    fit = least_squares.sweep(table[:size, :size], table[:size, size])
-    num_rows = jnp.sum(jnp.where(flagged, 0, rows.count))
-    determined = jnp.all(fit.independent) & (num_rows > size)
-    residual_sum = jnp.maximum(table[size, size] - fit.solution @ table[:size, size], 0.0)
-    return _Refit(fit.solution, fit.inverse, determined, num_rows, residual_sum)
-
-
-def cell_energy(rows: Rows, step: jax.Array) -> jax.Array:
-    """Sum of squared residuals per cell ``(R,)`` after a step from the initial solution."""
-    size = rows.basis.shape[1]
-    direction = jnp.concatenate([-step, jnp.ones(1, step.dtype)])
-    block = rows.products[:, : size + 1, : size + 1]
-    return jnp.maximum(jnp.einsum("i,rij,j->r", direction, block, direction), 0.0)
-
-
-def _test(rows: Rows, step: jax.Array) -> tuple[localization.CellTest, jax.Array]:
+def _test(rows: cell_fits.Rows, step: jax.Array) -> tuple[localization.CellTest, jax.Array]:
     residual = rows.residual - rows.basis @ step
     scale = order.median_absolute_deviation(residual, rows.mask)
     scale = jnp.where(scale > rows.smallest_scale, scale, 0.0)
-    return localization.energy_test(cell_energy(rows, step), rows.count, scale), scale
+    return localization.energy_test(cell_fits.cell_energy(rows, step), rows.counts, scale), scale
 
 
-def search(rows: Rows, alpha_cell: jax.Array, max_iterations: int) -> Search:
+def search(rows: cell_fits.Rows, alpha_cell: jax.Array, max_iterations: int) -> Search:
     """The published iteration: scale, flags by the energy test, refit; until the flags repeat."""
     rows = lax.stop_gradient(rows)
     log_alpha = jnp.log(lax.stop_gradient(alpha_cell))
@@ -150,7 +83,7 @@ def search(rows: Rows, alpha_cell: jax.Array, max_iterations: int) -> Search:
         test, scale = _test(rows, state.step)
         flagged = test.log_p_value < log_alpha
         before = state.outcome
-        fit = refit(rows, flagged)
+        fit = cell_fits.refit(rows, flagged)
         repeats = jnp.all(flagged == before.flagged) & (before.num_iterations > 0)
         return State(
             jnp.where(fit.determined, fit.step, state.step),
@@ -170,7 +103,7 @@ def search(rows: Rows, alpha_cell: jax.Array, max_iterations: int) -> Search:
         sound = outcome.determined & ~outcome.zero_scale
         return ~outcome.stable & sound & (outcome.num_iterations < max_iterations)
 
-    nothing = jnp.zeros(rows.count.shape[0], bool)
+    nothing = jnp.zeros(rows.counts.shape[0], bool)
     no, yes = jnp.zeros((), bool), jnp.ones((), bool)
     start = State(
         jnp.zeros(rows.basis.shape[1], rows.basis.dtype),
@@ -192,15 +125,15 @@ class Estimate(NamedTuple):
     status: jax.Array
 
 
-def estimate(rows: Rows, found: Search) -> Estimate:
+def estimate(rows: cell_fits.Rows, found: Search) -> Estimate:
     """Fit on the clean cells, and the last test, given the outcome of the search."""
-    fit = refit(rows, found.flagged)
-    tested = refit(rows, found.flagged_before)
+    fit = cell_fits.refit(rows, found.flagged)
+    tested = cell_fits.refit(rows, found.flagged_before)
     test, scale = _test(rows, jnp.where(found.from_initial, 0.0, tested.step))
     size = rows.basis.shape[1]
-    count = jnp.maximum(rows.count, 1)
+    count = jnp.maximum(rows.counts, 1)
     sums = rows.products[:, size + 1, size] - rows.products[:, size + 1, :size] @ fit.step
-    empty = rows.count == 0
+    empty = rows.counts == 0
     degrees = jnp.maximum(fit.num_rows - size, 1)
     status = first_failure(
         status_if(found.zero_scale, Status.ZERO_SCALE),
@@ -214,7 +147,7 @@ def estimate(rows: Rows, found: Search) -> Estimate:
         scale=scale,
         test=test,
         mean=jnp.where(empty, jnp.nan, sums / count),
-        rms=jnp.where(empty, jnp.nan, _safe_sqrt(cell_energy(rows, fit.step) / count)),
+        rms=jnp.where(empty, jnp.nan, _safe_sqrt(cell_fits.cell_energy(rows, fit.step) / count)),
         status=status,
     )
 
@@ -224,9 +157,7 @@ def _safe_sqrt(values: jax.Array) -> jax.Array:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, values, 1.0)), 0.0)
 
 
-def summarize(
-    frame: least_squares.Frame, initial: jax.Array, rows: Rows, found: Search
-) -> CleanRegime:
+def summarize(frame: Frame, initial: jax.Array, rows: cell_fits.Rows, found: Search) -> CleanRegime:
     """The result in the units of the design."""
     result = estimate(rows, found)
     failed = is_failure(result.status)
@@ -235,7 +166,7 @@ def summarize(
         coefficients=frame.coefficients(initial + result.solution_step) * undefined,
         covariance=result.variance * frame.covariance(result.inverse) * undefined,
         scale=result.scale * undefined,
-        count=rows.count,
+        count=rows.counts,
         mean=result.mean * undefined,
         rms=result.rms * undefined,
         statistic=result.test.statistic,
@@ -257,12 +188,12 @@ def _fit_clean_regime(
     num_cells: int,
     config: Config,
 ) -> CleanRegime:
-    frame = least_squares.whiten(design, response, mask)
+    frame = whiten(design, response, mask)
     basis = frame.to_basis(jnp.where(mask[:, None], design, 0.0))
     centered = frame.center_response(design, response)
     level = jnp.max(jnp.where(mask, jnp.abs(response), 0.0))
     start = frame.solution(initial)
-    rows = make_rows(basis, centered, mask, cell, start, num_cells, level)
+    rows = cell_fits.make_rows(basis, centered, mask, cell, start, num_cells, level)
     alpha_cell = jnp.asarray(config.alpha_cell, design.dtype)
     found = search(rows, alpha_cell, config.max_iterations)
     return summarize(frame, start, rows, found)

@@ -40,7 +40,8 @@ class Config:
 
     def __post_init__(self) -> None:
         """Check the static fields; traced numbers are checked at the public boundary."""
-        for name, least in (("num_cells", 2), ("max_terms", 1), ("max_iterations", 1), ("num_starts", 1)):
+        smallest = {"num_cells": 2, "max_terms": 1, "max_iterations": 1, "num_starts": 1}
+        for name, least in smallest.items():
             value = getattr(self, name)
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

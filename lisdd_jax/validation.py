@@ -54,14 +54,19 @@ def _from_host(name: str, value: Any) -> jax.Array:
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got {array.dtype}")
+    if array.dtype.kind in "iub":
+        # Integers would wrap on the way to 32 bits; floats round, which is checked.
+        array = array.astype(np.float64)
     converted = jnp.asarray(array)
-    if array.dtype in (np.float64, np.int64) and converted.dtype in (jnp.float32, jnp.int32):
-        _refuse_lost_variation(name, array.astype(np.float64))
+    if array.dtype == np.float64 and converted.dtype == jnp.float32:
+        _refuse_lost_variation(name, array)
     return converted
 
 
 def _refuse_lost_variation(name: str, array: np.ndarray) -> None:
     """Rounding to float32 must be small beside the spread of each column."""
+    if array.size == 0:
+        return
     columns = array.reshape(array.shape[0], -1) if array.ndim else array.reshape(1, 1)
     with np.errstate(over="ignore", invalid="ignore"):
         error = np.abs(columns - columns.astype(np.float32))

@@ -20,8 +20,8 @@ def cell_totals(values: jax.Array, cell: jax.Array, num_cells: int) -> jax.Array
     """
 
     def by_scatter(values: jax.Array, cell: jax.Array) -> jax.Array:
-        return jnp.zeros((num_cells, values.shape[1]), values.dtype).at[cell].add(
-            values, mode="drop"
+        return (
+            jnp.zeros((num_cells, values.shape[1]), values.dtype).at[cell].add(values, mode="drop")
         )
 
     def by_product(values: jax.Array, cell: jax.Array) -> jax.Array:

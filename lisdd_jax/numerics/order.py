@@ -5,7 +5,7 @@ thresholds. Sorting on CPU costs 20 to 70 times as much under XLA, and a compari
 row of a batch is what makes naive trimmed fits slow.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -129,13 +129,15 @@ def _initial_bracket(values: jax.Array, k: jax.Array) -> _Bracket:
     bracket = _Bracket(below, jnp.max(values), jnp.int32(0), jnp.int32(n), jnp.int32(0))
     if n < 4 * _SAMPLE_SIZE:
         return bracket
-    sample = jnp.sort(values[:: n // _SAMPLE_SIZE][:_SAMPLE_SIZE])
+    sample = values[:: n // _SAMPLE_SIZE][:_SAMPLE_SIZE]
+    # Ranks by comparison: a sort, even of so few, is slow to compile.
+    ranks = jnp.sum(sample <= sample[:, None], axis=1)
     share = k / n
     spread = 3.0 * jnp.sqrt(share * (1 - share) * _SAMPLE_SIZE) + 1.0
     position = share * _SAMPLE_SIZE
-    low = jnp.clip(jnp.floor(position - spread), 0, _SAMPLE_SIZE - 1).astype(jnp.int32)
-    high = jnp.clip(jnp.ceil(position + spread), 0, _SAMPLE_SIZE - 1).astype(jnp.int32)
-    return _narrow_two(bracket, values, k, sample[low], sample[high])
+    low = jnp.max(jnp.where(ranks <= position - spread, sample, -jnp.inf))
+    high = jnp.min(jnp.where(ranks >= position + spread, sample, jnp.inf))
+    return _narrow_two(bracket, values, k, low, high)
 
 
 @jax.custom_jvp
@@ -221,7 +223,15 @@ def median_absolute_deviation(
     Returns:
       The deviation; NaN where no value is in use.
     """
-    return factor * median(jnp.abs(values - median(values, mask)), mask)
+
+    def about_median(state: tuple[jax.Array, jax.Array], _: None) -> tuple[Any, None]:
+        center = median(state[0], mask)
+        return (jnp.abs(state[0] - center), center), None
+
+    # A scan of two steps compiles the selection once.
+    start = (values, jnp.zeros((), values.dtype))
+    (_, deviation), _ = lax.scan(about_median, start, length=2)
+    return factor * deviation
 
 
 def num_kept(count: jax.Array | int, trim: jax.Array | float, dtype: jnp.dtype) -> jax.Array:
@@ -275,15 +285,15 @@ def smallest_mask(values: jax.Array, num: jax.Array | int) -> jax.Array:
 
 
 def random_half(key: jax.Array, mask: jax.Array) -> jax.Array:
-    """A uniformly random half (rounded down) of the rows in use.
+    """A random half of the rows in use: one of every two consecutive ones.
 
     Args:
       key: typed key.
       mask: ``(n,)`` bool, rows in use.
 
     Returns:
-      ``(n,)`` bool, a subset of ``mask``.
+      ``(n,)`` bool, a subset of ``mask``; of an odd last row a coin decides.
     """
-    draws = jnp.where(mask, jax.random.uniform(key, mask.shape), jnp.inf)
-    half = jnp.sum(mask, dtype=jnp.int32) // 2
-    return smallest_mask(draws, half) & mask
+    rank = jnp.cumsum(mask, dtype=jnp.int32) - 1
+    coins = jax.random.bernoulli(key, 0.5, (mask.shape[0] // 2 + 1,))
+    return mask & ((rank % 2 == 1) == coins[jnp.maximum(rank, 0) // 2])

@@ -1,0 +1,125 @@
+"""A frame: the physics columns in a basis in which sums of products are safe."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.tree_util import register_dataclass
+
+from lisdd_jax.numerics.least_squares import (
+    back_substitute,
+    compress,
+    orthogonalize,
+    rank_tolerance,
+)
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Frame:
+    """A change of basis under which least squares is well conditioned.
+
+    ``basis = (design - reference center') transform`` has orthonormal columns up to the factor
+    ``sqrt(rows in use)``. ``reference`` is the constant column of the design divided by its value,
+    where there is one, so that offsets can be removed without changing the column space.
+
+    Attributes:
+      center: ``(p,)`` offsets removed from the columns.
+      transform: ``(p, p)`` upper triangular; zero columns for dependent physics columns.
+      constant: ``(p,)`` one at the constant column divided by its value, else zero.
+      response_center: offset removed from the response.
+      independent: ``(p,)`` bool.
+    """
+
+    center: jax.Array
+    transform: jax.Array
+    constant: jax.Array
+    response_center: jax.Array
+    independent: jax.Array
+
+    def to_basis(self, design: jax.Array) -> jax.Array:
+        """Rows ``(n, p)`` of the design in the basis."""
+        reference = design @ self.constant
+        return (design - reference[:, None] * self.center) @ self.transform
+
+    def center_response(self, design: jax.Array, response: jax.Array) -> jax.Array:
+        """Response ``(n,)`` less its offset."""
+        return response - (design @ self.constant) * self.response_center
+
+    def coefficients(self, solution: jax.Array) -> jax.Array:
+        """Physics coefficients ``(p,)`` from a solution ``(p,)`` in the basis."""
+        scaled = self.transform @ solution
+        return scaled + self.constant * (self.response_center - self.center @ scaled)
+
+    def covariance(self, inverse: jax.Array) -> jax.Array:
+        """Matrix ``(p, p)`` of the coefficients from one in the basis."""
+        size = self.center.shape[0]
+        shift = jnp.eye(size, dtype=self.center.dtype) - jnp.outer(self.constant, self.center)
+        mapping = shift @ self.transform
+        return mapping @ inverse @ mapping.T
+
+    def solution(self, coefficients: jax.Array) -> jax.Array:
+        """The inverse of ``coefficients``: a solution in the basis from physics coefficients."""
+        shifted = jnp.where(self.constant != 0, 0.0, coefficients)
+        level = jnp.sum(jnp.where(self.constant != 0, coefficients / _safe(self.constant), 0.0))
+        offset = level - self.response_center + self.center @ shifted
+        target = jnp.where(self.constant != 0, offset * self.constant, shifted)
+        return back_substitute(self.transform, target, self.independent)
+
+
+def _safe(values: jax.Array) -> jax.Array:
+    return jnp.where(values != 0, values, 1.0)
+
+
+def _constant_column(design: jax.Array, mask: jax.Array) -> jax.Array:
+    low = jnp.min(jnp.where(mask[:, None], design, jnp.inf), axis=0)
+    high = jnp.max(jnp.where(mask[:, None], design, -jnp.inf), axis=0)
+    is_constant = (low == high) & (low != 0)
+    first = jnp.argmax(is_constant)
+    chosen = (jnp.arange(design.shape[1]) == first) & is_constant[first]
+    return jnp.where(chosen, 1.0 / jnp.where(chosen, low, 1.0), 0.0)
+
+
+def whiten(design: jax.Array, response: jax.Array, mask: jax.Array) -> Frame:
+    """The frame of a design on the rows in use.
+
+    The frame is held constant under differentiation: a least-squares solution does not depend on
+    the basis in which it is computed, so its derivative through the rows alone is exact.
+
+    Args:
+      design: ``(n, p)``.
+      response: ``(n,)``.
+      mask: ``(n,)`` bool, rows in use.
+
+    Returns:
+      A ``Frame``; columns that depend on earlier ones are marked in ``independent``.
+    """
+    design = lax.stop_gradient(jnp.where(mask[:, None], design, 0.0))
+    response = lax.stop_gradient(jnp.where(mask, response, 0.0))
+    constant = _constant_column(design, mask)
+    count = jnp.maximum(jnp.sum(mask), 1).astype(design.dtype)
+    has_constant = jnp.any(constant != 0)
+    means = jnp.sum(design, axis=0) / count
+    center = jnp.where(has_constant & (constant == 0), means, 0.0)
+    response_center = jnp.where(has_constant, jnp.sum(response) / count, 0.0)
+    centered = jnp.where(mask[:, None], design - center, 0.0)
+    factor = compress(centered)
+    basis = orthogonalize(factor)
+    identity = jnp.eye(design.shape[1], dtype=design.dtype)
+    transform = back_substitute(basis.triangle, identity, basis.independent) * jnp.sqrt(count)
+    transform = jnp.where(basis.independent, transform, 0.0)
+    return Frame(
+        center=center,
+        transform=transform,
+        constant=constant,
+        response_center=response_center,
+        independent=_still_there(basis.independent, centered, design),
+    )
+
+
+def _still_there(independent: jax.Array, centered: jax.Array, design: jax.Array) -> jax.Array:
+    """Independent and more than the rounding error that centring leaves of an offset."""
+    left = jnp.max(jnp.abs(centered), axis=0)
+    largest = jnp.max(jnp.abs(design), axis=0)
+    return independent & (left > rank_tolerance(design.dtype) / 50 * largest)

@@ -1,0 +1,215 @@
+"""The published algorithm: all stages, as printed, for one data set.
+
+The physics is fitted and the cells are flagged on all rows. For the certificate the same stages run
+on a random half, and the other half tests what they chose.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax import cell_fits, clean_regime, concentration, detection, localization, selection
+from lisdd_jax.config import Config
+from lisdd_jax.numerics import least_squares, order
+from lisdd_jax.prepared import Prepared, prepare
+from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions
+from lisdd_jax.status import Status, first_failure, is_failure, status_if
+from lisdd_jax.verdicts import decide
+
+
+class Stages(NamedTuple):
+    """Stages 1 to 3 on a subset of the rows."""
+
+    regime: clean_regime.CleanRegime
+    selection: selection.Selection
+    inside: jax.Array
+    status: jax.Array
+
+
+def _run_stages(key: jax.Array, data: Prepared, mask: jax.Array, config: Config) -> Stages:
+    """Trimmed start, clean regime, form by holdout, on the rows in ``mask``."""
+    key_start, key_half = jax.random.split(key)
+    num_cells = data.edges.shape[0] - 1
+    initial, _, start_status = concentration.search(
+        key_start,
+        data.basis,
+        data.centered,
+        mask,
+        config.trim,
+        num_starts=config.num_starts,
+        num_candidates=min(10, config.num_starts),
+    )
+    initial = jax.lax.stop_gradient(initial)
+    rows = cell_fits.make_rows(
+        data.basis, data.centered, mask, data.cell, initial, num_cells, data.level
+    )
+    alpha_cell = jnp.asarray(config.alpha_cell, data.response.dtype)
+    found = clean_regime.search(rows, alpha_cell, config.max_iterations)
+    regime = clean_regime.summarize(data.frame, initial, rows, found)
+    inside = mask & jnp.append(regime.flagged, False)[data.cell]
+    residuals = _residuals(data, regime)
+    fit_half = order.random_half(key_half, inside)
+    form = selection.select(
+        data.features,
+        residuals,
+        fit_half,
+        inside & ~fit_half,
+        config.max_terms,
+        jnp.asarray(config.tolerance, residuals.dtype),
+    )
+    too_few = jnp.sum(mask) <= data.design.shape[1] + 1
+    status = first_failure(status_if(too_few, Status.TOO_FEW_ROWS), start_status, regime.status)
+    return Stages(regime, form, inside, status)
+
+
+def _residuals(data: Prepared, regime: clean_regime.CleanRegime) -> jax.Array:
+    """Residuals of the trusted physics, taken in the frame so that offsets do not cancel."""
+    solution = data.frame.solution(regime.coefficients)
+    residuals = data.centered - data.basis @ solution
+    return jnp.where(data.mask & jnp.isfinite(residuals), residuals, 0.0)
+
+
+def _fit_form(data: Prepared, stages: Stages) -> Form:
+    """The chosen terms refitted on all rows of the region, with standard errors."""
+    chosen = stages.selection
+    residuals = _residuals(data, stages.regime)
+    terms = jnp.where(chosen.support, data.features, 0.0)
+    columns = jnp.column_stack([terms, residuals])
+    factor = least_squares.compress(jnp.where(stages.inside[:, None], columns, 0.0))
+    basis = least_squares.orthogonalize(factor[:, :-1])
+    coordinates = basis.directions.T @ factor[:, -1]
+    fitted = least_squares.back_substitute(basis.triangle, coordinates, basis.independent)
+    identity = jnp.eye(terms.shape[1], dtype=terms.dtype)
+    inverse = least_squares.back_substitute(basis.triangle, identity, basis.independent)
+    residual_sum = jnp.sum((factor[:, -1] - basis.directions @ coordinates) ** 2)
+    degrees = jnp.sum(stages.inside) - jnp.sum(basis.independent)
+    variance = jnp.where(degrees > 0, residual_sum / jnp.maximum(degrees, 1), jnp.nan)
+    spread = jnp.sum(inverse**2, axis=1) * variance
+    stderr = jnp.where(chosen.support, jnp.sqrt(jnp.where(spread > 0, spread, 0.0)), jnp.nan)
+    nothing = ~jnp.any(stages.inside)
+    status = first_failure(stages.status, status_if(nothing, Status.NOTHING_FLAGGED), chosen.status)
+    # Where nothing is flagged there is nothing to select, which is no failure of the selection.
+    status = jnp.where(nothing & ~is_failure(stages.status), Status.NOTHING_FLAGGED, status)
+    return Form(
+        support=chosen.support & ~nothing,
+        coefficients=jnp.where(chosen.support, fitted, 0.0),
+        stderr=stderr,
+        error=chosen.error,
+        errors=chosen.errors,
+        equivalent=chosen.equivalent & ~nothing,
+        status=status.astype(jnp.int32),
+    )
+
+
+def _certify(data: Prepared, held_out: jax.Array, stages: Stages, alpha: jax.Array) -> Certificate:
+    """The partial F-test on rows that took no part in choosing region and form."""
+    inside = jnp.append(stages.regime.flagged, False)[data.cell]
+    support = stages.selection.support
+    extra = jnp.where(inside[:, None] & support, data.features, 0.0)
+    test = detection.partial_f(data.design, extra, data.response, held_out)
+    nothing = ~jnp.any(stages.regime.flagged) & ~is_failure(stages.status)
+    status = first_failure(stages.status, stages.selection.status, test.status)
+    status = jnp.where(nothing, Status.NOTHING_FLAGGED, status).astype(jnp.int32)
+    defined = ~nothing & ~is_failure(status)
+    undefined = jnp.where(defined, 1.0, jnp.nan)
+    return Certificate(
+        statistic=test.statistic * undefined,
+        df_num=test.df_num * undefined,
+        df_den=test.df_den * undefined,
+        p_value=test.p_value * undefined,
+        log_p_value=test.log_p_value * undefined,
+        reject=defined & (test.log_p_value < jnp.log(alpha)),
+        support=support & defined,
+        flagged=stages.regime.flagged,
+        status=status,
+    )
+
+
+def _make_cells(data: Prepared, regime: clean_regime.CleanRegime) -> Cells:
+    return Cells(
+        lower=data.edges[:-1],
+        upper=data.edges[1:],
+        count=regime.count,
+        mean=regime.mean,
+        rms=regime.rms,
+        statistic=regime.statistic,
+        p_value=jnp.exp(regime.log_p_value),
+        log_p_value=regime.log_p_value,
+        flagged=regime.flagged,
+    )
+
+
+def _make_regions(data: Prepared, regime: clean_regime.CleanRegime, form: Form) -> Regions:
+    """Runs of flagged cells, sharing one form; their energy over the run is the evidence."""
+    runs = localization.flagged_runs(regime.flagged)
+    statistic = localization.run_sum(regime.statistic, runs)
+    count = localization.run_sum(regime.count, runs)
+    test = localization.energy_test(statistic, count, jnp.ones((), statistic.dtype))
+    present = runs.present[:, None]
+    return Regions(
+        lower=jnp.where(runs.present, data.edges[runs.first], jnp.nan),
+        upper=jnp.where(runs.present, data.edges[runs.last + 1], jnp.nan),
+        present=runs.present,
+        count=count,
+        support=present & form.support,
+        coefficients=jnp.where(present, form.coefficients, 0.0),
+        stderr=jnp.where(present, form.stderr, jnp.nan),
+        equivalent=present & form.equivalent,
+        statistic=test.statistic,
+        p_value=jnp.exp(test.log_p_value),
+        log_p_value=test.log_p_value,
+    )
+
+
+def run(
+    key: jax.Array,
+    design: jax.Array,
+    response: jax.Array,
+    axis: jax.Array,
+    features: jax.Array,
+    edges: jax.Array,
+    mask: jax.Array,
+    config: Config,
+) -> Diagnosis:
+    """The published algorithm on one data set; the traced body of ``diagnose``.
+
+    Args:
+      key, design, response, axis, features, edges, mask, config: as for ``diagnose``.
+
+    Returns:
+      A ``Diagnosis``.
+    """
+    key_full, key_split, key_half = jax.random.split(key, 3)
+    data, data_status = prepare(design, response, axis, features, edges, mask)
+    half = order.random_half(key_split, data.mask)
+    # One compiled body runs on all rows and on split A.
+    full, split = (
+        jax.tree.map(lambda leaf, i=i: leaf[i], stacked)
+        for stacked in [
+            jax.lax.map(
+                lambda inputs: _run_stages(inputs[0], data, inputs[1], config),
+                (jnp.stack([key_full, key_half]), jnp.stack([data.mask, half])),
+            )
+        ]
+        for i in (0, 1)
+    )
+    form = _fit_form(data, full)
+    alpha = jnp.asarray(config.alpha, response.dtype)
+    test = _certify(data, data.mask & ~half, split, alpha)
+    status = first_failure(data_status, full.status)
+    failed = is_failure(status)
+    undefined = jnp.where(failed, jnp.nan, 1.0)
+    return Diagnosis(
+        coefficients=full.regime.coefficients * undefined,
+        covariance=full.regime.covariance * undefined,
+        scale=full.regime.scale * undefined,
+        cells=_make_cells(data, full.regime),
+        regions=_make_regions(data, full.regime, form),
+        form=form,
+        test=test,
+        num_rows=jnp.sum(data.mask, dtype=jnp.int32),
+        num_iterations=full.regime.num_iterations,
+        verdict=decide(status, form, test, full.regime.flagged),
+        status=status,
+    )
