@@ -3,9 +3,10 @@
 from lisdd_jax.clean_regime import CleanRegime, fit_clean_regime
 from lisdd_jax.config import Config
 from lisdd_jax.detection import PartialF, f_test
-from lisdd_jax.diagnosis import diagnose, predict
+from lisdd_jax.diagnosis import diagnose
 from lisdd_jax.multiplicity import adjust_p_values
 from lisdd_jax.numerics.tails import chi2_logsf, chi2_sf, f_logsf, f_sf
+from lisdd_jax.prediction import predict
 from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions, Verdict
 from lisdd_jax.selection import Selection, select_form, supports
 from lisdd_jax.status import FailedError, Status, describe, raise_if_failed
