@@ -4,39 +4,20 @@ Rows are complete cases: one with a missing value in any column in use is left o
 """
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from lisdd_jax import expressions, tables
-from lisdd_jax.expressions import tree
-from lisdd_jax.expressions.tree import Column, Expression, ExpressionError, Membership, Number
+from lisdd_jax import complete_cases, expressions, tables
+from lisdd_jax.complete_cases import ProblemError, Rows, Selection
+from lisdd_jax.expressions.tree import Column, Expression, ExpressionError, Number
 from lisdd_jax.library import Library, Term
 from lisdd_jax.tables import Table
 
+__all__ = ["INTERCEPT", "Problem", "ProblemError", "Rows", "check", "from_table"]
+
 INTERCEPT = "intercept"
-
-
-class ProblemError(ValueError):
-    """A diagnosis that cannot be set up from the table."""
-
-
-class Rows(NamedTuple):
-    """Where the rows of the table went; ``read`` is the sum of the others.
-
-    Attributes:
-      read: rows of the table.
-      used: complete rows that the filter lets through.
-      dropped: rows with a missing value in a column in use.
-      excluded: rows that the filter leaves out.
-    """
-
-    read: int
-    used: int
-    dropped: int
-    excluded: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,11 +81,15 @@ def from_table(
     physics_terms = _read_library("physics", physics, names, intercept)
     library_terms = _read_library("library", library, names)
     parts = [response_term, axis_term, *physics_terms, *library_terms]
-    condition = None if where is None else _read_term("where", where, names).source
-    used = _columns_of(part.source for part in parts)
-    raw = table.read([*used, *_columns_of([condition])])
-    selection = _select_rows(raw, used, condition, table)
-    columns = _complete_columns(raw, used, parts, selection.complete)
+    sources = [_source(part) for part in parts]
+    condition = None if where is None else _source(_read_term("where", where, names))
+    used = _columns_of(sources)
+    raw = table.read([*used, *_columns_of([condition] if condition else [])])
+    if not raw or not len(next(iter(raw.values()))):
+        reason = "has no rows" if raw else "is not used: no expression names a column"
+        raise ProblemError(f"table {str(table.path)!r} {reason}")
+    selection = complete_cases.select(raw, used, condition)
+    columns = complete_cases.columns_in_use(raw, sources, selection.complete)
     values = [_evaluate(term, columns, selection) for term in parts]
     split = 2 + len(physics_terms)
     return Problem(
@@ -188,110 +173,17 @@ def _read_library(
     return Library(tuple(terms))
 
 
-def _columns_of(sources: Iterable[object]) -> list[str]:
-    found = (expressions.column_names(s) for s in sources if isinstance(s, Expression))
-    return list(dict.fromkeys(name for names in found for name in names))
+def _source(term: Term) -> Expression:
+    """The expression of a term; here every term has one."""
+    assert isinstance(term.source, Expression)
+    return term.source
 
 
-class _Selection(NamedTuple):
-    """Complete rows ``(n,)``, their positions, and the counts."""
-
-    complete: np.ndarray
-    positions: np.ndarray
-    rows: Rows
-    missing: dict[str, int]
+def _columns_of(sources: Sequence[Expression]) -> list[str]:
+    return list(dict.fromkeys(n for source in sources for n in expressions.column_names(source)))
 
 
-def _select_rows(
-    raw: Mapping[str, np.ndarray],
-    used: Sequence[str],
-    condition: object,
-    table: Table,
-) -> _Selection:
-    num_rows = len(next(iter(raw.values()))) if raw else 0
-    if not num_rows:
-        reason = "has no rows" if raw else "is not used: no expression names a column"
-        raise ProblemError(f"table {str(table.path)!r} {reason}")
-    holds, unknown = _evaluate_condition(raw, condition, num_rows)
-    absent = {name: tables.missing(raw[name]) & (holds | unknown) for name in used}
-    incomplete = np.logical_or.reduce([unknown, *absent.values()])
-    complete = holds & ~incomplete
-    counts = {name: int(rows.sum()) for name, rows in absent.items() if rows.any()}
-    rows = Rows(
-        read=num_rows,
-        used=int(complete.sum()),
-        dropped=int(incomplete.sum()),
-        excluded=num_rows - int((holds | unknown).sum()),
-    )
-    if not rows.used:
-        raise ProblemError(_no_rows_left(rows, counts))
-    return _Selection(complete, np.flatnonzero(complete), rows, counts)
-
-
-def _evaluate_condition(
-    raw: Mapping[str, np.ndarray], condition: object, num_rows: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Where the condition holds, and where it is unknown for want of a value."""
-    if not isinstance(condition, Expression):
-        return np.ones(num_rows, bool), np.zeros(num_rows, bool)
-    names = expressions.column_names(condition)
-    text = _text_columns([condition])
-    columns = {
-        name: raw[name] if name in text else tables.numbers(name, raw[name]) for name in names
-    }
-    try:
-        values = np.asarray(expressions.evaluate(condition, columns, xp=np))
-    except ExpressionError as error:
-        raise ExpressionError(f"where: {error}") from None
-    values = np.broadcast_to(values, (num_rows,))
-    unknown = np.isnan(values)
-    return (values != 0) & ~unknown, unknown
-
-
-def _no_rows_left(rows: Rows, missing: Mapping[str, int]) -> str:
-    worst = max(missing.items(), key=lambda item: item[1], default=None)
-    where = f" (most in column {worst[0]!r}: {worst[1]})" if worst else ""
-    return (
-        f"no rows are left to use: of {rows.read} read, {rows.excluded} do not meet the row filter"
-        f" and {rows.dropped} have missing values{where}"
-    )
-
-
-def _text_columns(sources: Iterable[object]) -> set[str]:
-    """Columns that are compared with text."""
-    nodes = (node for s in sources if isinstance(s, Expression) for node in tree.walk(s))
-    return {
-        node.column.name
-        for node in nodes
-        if isinstance(node, Membership) and isinstance(node.options[0], str)
-    }
-
-
-def _complete_columns(
-    raw: Mapping[str, np.ndarray],
-    used: Sequence[str],
-    parts: Sequence[Term],
-    complete: np.ndarray,
-) -> dict[str, np.ndarray]:
-    text = _text_columns(part.source for part in parts)
-    columns = {}
-    for name in used:
-        if name in text:
-            columns[name] = raw[name][complete]
-            continue
-        values = tables.numbers(name, raw[name], complete)
-        infinite = complete & np.isinf(values)
-        if infinite.any():
-            row = int(np.argmax(infinite))
-            raise ProblemError(
-                f"column {name!r} must be finite, got {values[row]} in data row"
-                f" {tables.and_more(row, infinite)}; correct it or exclude it by a row filter"
-            )
-        columns[name] = values[complete]
-    return columns
-
-
-def _evaluate(term: Term, columns: Mapping[str, np.ndarray], selection: _Selection) -> np.ndarray:
+def _evaluate(term: Term, columns: Mapping[str, np.ndarray], selection: Selection) -> np.ndarray:
     num_rows = selection.rows.used
     try:
         values = np.asarray(term.evaluate(columns, xp=np), np.float64)
@@ -302,7 +194,7 @@ def _evaluate(term: Term, columns: Mapping[str, np.ndarray], selection: _Selecti
     if bad.any():
         first = int(np.argmax(bad))
         row = tables.and_more(selection.positions[first], bad)
-        at = ", ".join(f"{name} = {columns[name][first]}" for name in _columns_of([term.source]))
+        at = ", ".join(f"{name} = {columns[name][first]}" for name in _columns_of([_source(term)]))
         raise ProblemError(
             f"expression {term.name!r} must be finite, got {values[first]} in data row {row}"
             f"{f' (there {at})' if at else ''}; exclude such rows by a row filter"

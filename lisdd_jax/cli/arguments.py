@@ -1,0 +1,95 @@
+"""Options that the command line adds to what Typer offers."""
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from lisdd_jax import spec, tables
+from lisdd_jax.config import Config
+
+#: Options that take several values, after one name or after several.
+REPEATED = ("--physics", "--library", "--edges")
+#: Names on the command line where they differ from the field's own.
+_SHORT_NAMES = {"num_cells": "--cells"}
+
+
+def repeat_options(words: Sequence[str]) -> list[str]:
+    """Write ``--physics a b`` as ``--physics a --physics b``.
+
+    Values end at the next word that starts with ``--``, or at the name of a table file. Values are
+    never split, so that an expression may hold commas and blanks.
+
+    Args:
+      words: of the command line.
+
+    Returns:
+      The words with one value per option.
+
+    Example:
+      >>> repeat_options(["--library", "x^2", "max(x, 0)", "--axis", "x"])
+      ['--library', 'x^2', '--library', 'max(x, 0)', '--axis', 'x']
+    """
+    written: list[str] = []
+    option, num_values = "", 0
+    for word in words:
+        if word.startswith("--"):
+            name, _, value = word.partition("=")
+            option, num_values = (name if name in REPEATED else ""), int(bool(value))
+            written.append(word)
+            continue
+        if option and num_values:
+            if word.lower().endswith(tables.SUFFIXES):
+                option = ""
+            else:
+                written.append(option)
+        written.append(word)
+        num_values += 1
+    return written
+
+
+def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command one option per field of ``Config``, in the place of its ``**settings``.
+
+    Names, types, defaults and help are those of ``Config``, so that the two cannot disagree.
+    """
+    signature = inspect.signature(command)
+    kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in _setting_options().items()
+    ]
+    command.__signature__ = signature.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+    command.__annotations__.pop("settings", None)
+    return command
+
+
+def _setting_options() -> dict[str, Any]:
+    helps, usual, published = _field_helps(), Config(), Config.paper()
+    options = {}
+    for name, kind in spec.setting_kinds().items():
+        default, paper = getattr(usual, name), getattr(published, name)
+        shown = f"[{default}]" if default == paper else f"[{default}; {paper} with --paper]"
+        text = re.sub(r" \(static\)|static, |``", "", helps.get(name, "")).rstrip(".")
+        flag = _SHORT_NAMES.get(name, "--" + name.replace("_", "-"))
+        if kind is bool:
+            flag += f"/--no-{name.replace('_', '-')}"
+        option = typer.Option(
+            flag,
+            help=f"{text[:1].upper()}{text[1:]}. ".lstrip(". ") + shown.replace("[", r"\["),
+            rich_help_panel="Cells" if name == "num_cells" else "Settings",
+            show_default=False,
+        )
+        options[name] = Annotated[kind | None, option]
+    return options
+
+
+def _field_helps() -> dict[str, str]:
+    """Descriptions of the fields from the ``Attributes`` part of the docstring of ``Config``."""
+    text = inspect.cleandoc(Config.__doc__ or "").partition("Attributes:")[2]
+    found = re.findall(r"^  (\w[\w, ]*): (.*(?:\n {4,}.*)*)", text, flags=re.MULTILINE)
+    return {
+        name.strip(): " ".join(words.split()) for names, words in found for name in names.split(",")
+    }

@@ -1,0 +1,162 @@
+"""From the arrays of a diagnosis and the names of a problem to a summary."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lisdd_jax import selection
+from lisdd_jax.library import Library
+from lisdd_jax.problem import Problem
+from lisdd_jax.report import cautions
+from lisdd_jax.report.summary import Cell, Estimate, Region, Summary, Test, interval_words
+from lisdd_jax.results import Diagnosis, Verdict
+from lisdd_jax.status import Status
+
+
+def summarize(
+    diagnosis: Diagnosis, problem: Problem, *, config: Mapping[str, Any], version: str
+) -> Summary:
+    """Turn a diagnosis of a problem into names and numbers.
+
+    Args:
+      diagnosis: what ``diagnose`` made of the arrays of the problem.
+      problem: names and rows.
+      config: settings of the run; ``max_terms`` among them says how supports are numbered.
+      version: of the package.
+
+    Returns:
+      The summary.
+    """
+    found = jax.device_get(diagnosis)
+    cells = tuple(_cells(found))
+    regions = tuple(_regions(found, problem, cells, int(config["max_terms"])))
+    test = _test(found, problem, cells)
+    return Summary(
+        verdict=Verdict(int(found.verdict)).name.lower(),
+        response=problem.response_name,
+        axis=problem.axis_name,
+        physics=tuple(_physics(found, problem.physics)),
+        scale=float(found.scale),
+        regions=regions,
+        shared=bool(found.regions.shared),
+        runner_up=float(found.runner_up),
+        test=test,
+        cells=cells,
+        rows=problem.rows,
+        warnings=tuple(cautions.find(found, problem, regions, test, cells)),
+        status=Status(int(found.status)),
+        form_status=Status(int(found.form.status)),
+        config=config,
+        version=version,
+    )
+
+
+def _physics(found: Diagnosis, physics: Library) -> Iterator[Estimate]:
+    variances = np.diagonal(found.covariance)
+    for name, value, variance in zip(physics.names, found.coefficients, variances, strict=True):
+        stderr = math.sqrt(variance) if variance >= 0 else math.nan
+        yield Estimate(name=name, coefficient=float(value), stderr=stderr)
+
+
+def _cells(found: Diagnosis) -> Iterator[Cell]:
+    """Cells in order, without those that merging or ties have left without width and rows."""
+    table = found.cells
+    for k in range(len(table.count)):
+        if table.lower[k] == table.upper[k] and table.count[k] == 0:
+            continue
+        yield Cell(
+            lower=float(table.lower[k]),
+            upper=float(table.upper[k]),
+            count=int(table.count[k]),
+            mean=float(table.mean[k]),
+            rms=float(table.rms[k]),
+            statistic=float(table.statistic[k]),
+            p_value=float(table.p_value[k]),
+            log_p_value=float(table.log_p_value[k]),
+            flagged=bool(table.flagged[k]),
+            noisier=bool(table.noisier[k]),
+        )
+
+
+def _regions(
+    found: Diagnosis, problem: Problem, cells: tuple[Cell, ...], max_terms: int
+) -> Iterator[Region]:
+    table = found.regions
+    for k in np.flatnonzero(table.present).tolist():
+        support = np.asarray(table.support[k])
+        coefficients = np.asarray(table.coefficients[k])
+        terms = tuple(
+            Estimate(
+                name=problem.library.names[j],
+                coefficient=float(coefficients[j]),
+                stderr=float(table.stderr[k][j]),
+            )
+            for j in np.flatnonzero(support)
+        )
+        lower, upper = float(table.lower[k]), float(table.upper[k])
+        yield Region(
+            axis=problem.axis_name,
+            lower=lower,
+            upper=upper,
+            lower_interval=_pair(table.lower_interval[k]),
+            upper_interval=_pair(table.upper_interval[k]),
+            interval=interval_words(problem.axis_name, lower, upper, cells),
+            count=int(table.count[k]),
+            p_value=float(table.p_value[k]),
+            log_p_value=float(table.log_p_value[k]),
+            adjusted_p_value=float(table.adjusted_p_value[k]),
+            terms=terms,
+            formula=_signed(problem.library.formula(support, coefficients)) if terms else "",
+            equivalent=_equivalent(found, problem.library, support, k, max_terms),
+        )
+
+
+def _pair(values: ArrayLike) -> tuple[float, float]:
+    first, second = np.asarray(values, float).tolist()
+    return first, second
+
+
+def _signed(formula: str) -> str:
+    return f"- {formula[1:]}" if formula.startswith("-") else f"+ {formula}"
+
+
+def _equivalent(
+    found: Diagnosis, library: Library, support: np.ndarray, k: int, max_terms: int
+) -> tuple[tuple[str, ...], ...]:
+    """Supports as good as the chosen one, by holdout error."""
+    table = selection.supports(len(library), max_terms)
+    as_good = np.asarray(found.regions.equivalent[k]) & ~(table == support).all(axis=1)
+    ranked = sorted(np.flatnonzero(as_good), key=lambda s: float(found.form.errors[s]))
+    names = np.asarray(library.names, object)
+    return tuple(tuple(names[table[s]]) for s in ranked)
+
+
+def _test(found: Diagnosis, problem: Problem, cells: tuple[Cell, ...]) -> Test:
+    test = found.test
+    runs = _runs(np.asarray(test.flagged))
+    edges = [(float(found.cells.lower[a]), float(found.cells.upper[b])) for a, b in runs]
+    return Test(
+        statistic=float(test.statistic),
+        df_num=float(test.df_num),
+        df_den=float(test.df_den),
+        p_value=float(test.p_value),
+        log_p_value=float(test.log_p_value),
+        p_value_robust=float(test.p_value_robust),
+        reject=bool(test.reject),
+        terms=tuple(problem.library.names[j] for j in np.flatnonzero(test.support)),
+        intervals=tuple(interval_words(problem.axis_name, *ends, cells) for ends in edges),
+        same_cells=bool(np.array_equal(test.flagged, found.cells.flagged)),
+        status=Status(int(test.status)),
+    )
+
+
+def _runs(flagged: np.ndarray) -> list[tuple[int, int]]:
+    """First and last cell of every run of flagged cells."""
+    padded = np.concatenate([[False], flagged, [False]]).astype(int)
+    steps = np.diff(padded)
+    starts, ends = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1) - 1
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))

@@ -1,0 +1,129 @@
+"""Sentences on what limits a diagnosis: rows left out, thin cells, terms that are twins."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from lisdd_jax import expressions
+from lisdd_jax.expressions import Expression
+from lisdd_jax.library import Term
+from lisdd_jax.problem import Problem
+from lisdd_jax.report import numbers
+from lisdd_jax.report.identifiability import Finding, identifiability
+from lisdd_jax.report.summary import Cell, Region, Test
+from lisdd_jax.results import Diagnosis
+from lisdd_jax.status import FIRST_FAILURE, Status, describe
+
+_FEW_ROWS = 5
+_UNDETERMINED = ("zero", "twin", "combination")
+
+
+def find(
+    found: Diagnosis,
+    problem: Problem,
+    regions: Sequence[Region],
+    test: Test,
+    cells: Sequence[Cell],
+) -> Iterator[str]:
+    """Warnings of a report, in the order of the stages.
+
+    Args:
+      found: the diagnosis, on the host.
+      problem: the rows and their names.
+      regions, test, cells: what the summary says of them.
+
+    Yields:
+      Sentences without a final stop.
+    """
+    yield from _rows(problem)
+    yield from _thin_cells(cells)
+    on_terms = list(_terms(problem, regions, np.asarray(found.form.support)))
+    yield from on_terms
+    # Failures stand in the reasons of the verdict; here stand the notes on results that hold.
+    for status in sorted({int(found.status), int(found.form.status)}):
+        told = status == Status.NOTHING_FLAGGED or (
+            status == Status.RANK_DEFICIENT_TERMS and on_terms
+        )
+        if Status.OK < status < FIRST_FAILURE and not told:
+            yield _note(status)
+    yield from _differences(regions, test)
+
+
+def _note(status: int) -> str:
+    _, _, words = describe(status).partition(": ")
+    return words
+
+
+def _rows(problem: Problem) -> Iterator[str]:
+    rows = problem.rows
+    if rows.dropped:
+        columns = ", ".join(f"{name} ({n})" for name, n in problem.missing.items())
+        where = f" in {columns}" if columns else ""
+        yield (
+            f"{rows.dropped} of {numbers.count(rows.read, 'row')} dropped for missing values{where}"
+        )
+
+
+def _thin_cells(cells: Sequence[Cell]) -> Iterator[str]:
+    thin = sum(cell.count < _FEW_ROWS for cell in cells)
+    if thin:
+        empty = sum(cell.count == 0 for cell in cells)
+        beside = f" ({empty} of them none)" if empty else ""
+        yield (
+            f"{thin} of {numbers.count(len(cells), 'cell')} hold fewer than {_FEW_ROWS} rows"
+            f"{beside}; --quantile-cells or --min-rows-per-cell would even them out"
+        )
+
+
+def _terms(problem: Problem, regions: Sequence[Region], support: np.ndarray) -> Iterator[str]:
+    names = problem.library.names
+    known = set()
+    for finding in identifiability(problem.features, names, problem.design):
+        yield from _sentence(finding, problem.library.terms[finding.term], support)
+        known.add(finding.term if finding.kind in _UNDETERMINED else None)
+    for region in regions:
+        inside = (problem.axis >= region.lower) & (problem.axis <= region.upper)
+        # So few rows determine no set of terms, which says nothing about any one of them.
+        if inside.sum() <= len(names):
+            continue
+        place = f"where {region.interval}"
+        for finding in identifiability(
+            problem.features, names, problem.design, inside, place=place
+        ):
+            if finding.kind in _UNDETERMINED and finding.term not in known:
+                yield from _sentence(finding, problem.library.terms[finding.term], support)
+
+
+def _is_literal(term: Term) -> bool:
+    """Whether a term is a number by its own definition, so that this needs no warning."""
+    return isinstance(term.source, Expression) and not expressions.column_names(term.source)
+
+
+def _sentence(finding: Finding, term: Term, support: np.ndarray) -> Iterator[str]:
+    match finding.kind:
+        case "zero":
+            yield f"not identifiable: {finding.reason}, so no coefficient can be given to it"
+        case "twin" | "combination":
+            yield f"not identifiable: {finding.reason}, so its coefficient may belong to either"
+        case "constant" if not _is_literal(term):
+            yield (
+                f"not identifiable: {finding.reason}, so it can only stand for a shift of the level"
+            )
+        case "physics" if support[finding.term]:
+            yield f"the term {finding.reason}: the region follows the same law with other numbers"
+
+
+def _differences(regions: Sequence[Region], test: Test) -> Iterator[str]:
+    if not (test.terms and regions):
+        return
+    terms = {term.name for region in regions for term in region.terms}
+    if terms != set(test.terms):
+        yield (
+            f"the certificate is for {' + '.join(test.terms)}, chosen on half of the rows; all rows"
+            f" together choose {' + '.join(sorted(terms))}"
+        )
+    if not test.same_cells:
+        yield (
+            f"the certificate is for {' and '.join(test.intervals)}, found on half of the rows; all"
+            f" rows together show {' and '.join(region.interval for region in regions)}"
+        )

@@ -1,0 +1,70 @@
+"""The report for programs: JSON in which undefined numbers are ``null``."""
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+from lisdd_jax.report import words
+from lisdd_jax.report.summary import Cell, Estimate, Region, Summary
+
+
+def to_dict(summary: Summary) -> dict[str, Any]:
+    """The report as plain objects; numbers that are NaN or infinite are None.
+
+    Args:
+      summary: of a diagnosis.
+
+    Returns:
+      Keys ``verdict, physics, scale, regions, test, cells, rows, warnings, config, version``; then
+      ``status, shared, runner_up``, and ``reasons`` and ``next_steps`` in words. A probability
+      that underflows to 0 stands beside its natural logarithm.
+    """
+    left_out = ("status", "same_cells")
+    test = {key: value for key, value in vars(summary.test).items() if key not in left_out}
+    content = {
+        "verdict": summary.verdict,
+        "physics": [vars(estimate) for estimate in summary.physics],
+        "scale": summary.scale,
+        "regions": [_region(region) for region in summary.regions],
+        "test": {**test, "status": summary.test.status.name},
+        "cells": [_cell(cell) for cell in summary.cells],
+        "rows": summary.rows._asdict(),
+        "warnings": list(summary.warnings),
+        "config": dict(summary.config),
+        "version": summary.version,
+        "status": summary.status.name,
+        "shared": summary.shared,
+        "runner_up": summary.runner_up,
+        "reasons": words.reasons(summary),
+        "next_steps": words.remedies(summary),
+    }
+    return _finite(content)
+
+
+def to_json(summary: Summary) -> str:
+    """The report as strict JSON text with a final line break."""
+    return json.dumps(to_dict(summary), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _region(region: Region) -> dict[str, Any]:
+    left_out = ("interval", "formula")
+    kept = {key: value for key, value in vars(region).items() if key not in left_out}
+    return {**kept, "terms": [vars(term) for term in region.terms]}
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    return dataclasses.asdict(cell)
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+        case Estimate():
+            return _finite(vars(value))
+        case float() if not math.isfinite(value):
+            return None
+    return value

@@ -1,0 +1,154 @@
+"""A diagnosis as plain names and numbers, from which every report is written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lisdd_jax.problem import Rows
+from lisdd_jax.report import numbers
+from lisdd_jax.status import Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A named coefficient; NaN where it is undefined."""
+
+    name: str
+    coefficient: float
+    stderr: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell of the map; ``mean`` and ``rms`` are those of the residual of the physics.
+
+    A cell that is ``noisier`` has larger noise, but no wrong mean.
+    """
+
+    lower: float
+    upper: float
+    count: int
+    mean: float
+    rms: float
+    statistic: float
+    p_value: float
+    log_p_value: float
+    flagged: bool
+    noisier: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """One discrepant interval with its missing terms.
+
+    Attributes:
+      axis: name of the operating variable.
+      lower, upper: ends.
+      lower_interval, upper_interval: 95 % confidence intervals of the ends; NaN where unknown.
+      interval: the interval in words, open where it reaches the end of the axis.
+      count: rows inside.
+      p_value, log_p_value: evidence for the interval.
+      adjusted_p_value: the same, adjusted over the regions; NaN where unknown.
+      terms: what is missing there.
+      formula: the same as a sum, with its sign in front.
+      equivalent: other supports that predict as well, best first.
+    """
+
+    axis: str
+    lower: float
+    upper: float
+    lower_interval: tuple[float, float]
+    upper_interval: tuple[float, float]
+    interval: str
+    count: int
+    p_value: float
+    log_p_value: float
+    adjusted_p_value: float
+    terms: tuple[Estimate, ...]
+    formula: str
+    equivalent: tuple[tuple[str, ...], ...]
+
+    @property
+    def alternatives(self) -> tuple[tuple[str, ...], ...]:
+        """Equivalent supports that are other forms, not the chosen one with more terms."""
+        chosen = {term.name for term in self.terms}
+        return tuple(support for support in self.equivalent if not chosen <= set(support))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Test:
+    """The certificate; NaN where it is undefined, for the reason in ``status``.
+
+    Attributes:
+      statistic, df_num, df_den, p_value, log_p_value, reject: the F-test on held-out rows.
+      p_value_robust: the same for noise of unequal variance; NaN where unknown.
+      terms, intervals: what was tested there, as chosen on the other rows.
+      same_cells: whether these are the cells that all rows together flag.
+      status: of the test.
+    """
+
+    statistic: float
+    df_num: float
+    df_den: float
+    p_value: float
+    log_p_value: float
+    p_value_robust: float
+    reject: bool
+    terms: tuple[str, ...]
+    intervals: tuple[str, ...]
+    same_cells: bool
+    status: Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """All that a report says.
+
+    Attributes:
+      verdict: lower-case name of a ``Verdict``.
+      response, axis: names.
+      physics: trusted coefficients.
+      scale: noise scale.
+      regions, test, cells, rows: the findings.
+      shared: whether several regions share one mechanism.
+      runner_up: rows of a rival regime over those of the clean one; NaN where unknown.
+      warnings: sentences on what limits the findings.
+      status, form_status: of the diagnosis and of the choice of terms.
+      config: settings of the run, in types that JSON has.
+      version: of the package.
+    """
+
+    verdict: str
+    response: str
+    axis: str
+    physics: tuple[Estimate, ...]
+    scale: float
+    regions: tuple[Region, ...]
+    shared: bool
+    runner_up: float
+    test: Test
+    cells: tuple[Cell, ...]
+    rows: Rows
+    warnings: tuple[str, ...]
+    status: Status
+    form_status: Status
+    config: Mapping[str, Any]
+    version: str
+
+
+def interval_words(axis: str, lower: float, upper: float, cells: Sequence[Cell]) -> str:
+    """An interval of the axis as a condition; open where it reaches the end of the map.
+
+    Example:
+      >>> interval_words("x1", 1.7, 2.7, ())
+      '1.700 <= x1 < 2.700'
+    """
+    ends = [cell.lower for cell in cells] + [cell.upper for cell in cells] + [lower, upper]
+    *_, low, high = numbers.positions(ends)
+    first = bool(cells) and lower <= cells[0].lower
+    last = bool(cells) and upper >= cells[-1].upper
+    if first and last:
+        return f"all {axis}"
+    if first:
+        return f"{axis} < {high}"
+    return f"{axis} >= {low}" if last else f"{low} <= {axis} < {high}"

@@ -1,0 +1,471 @@
+"""Reports: the same findings for people and for programs, and nothing undefined passed as fact."""
+
+import dataclasses
+import io
+import json
+import math
+import os
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from lisdd_jax import problem, tables
+from lisdd_jax.report import (
+    figures,
+    files,
+    html,
+    identifiability,
+    json_report,
+    numbers,
+    summarize,
+    terminal,
+    words,
+)
+from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions, Verdict
+from lisdd_jax.status import Status
+
+CONFIG = {"max_terms": 2, "alpha": 0.05, "alpha_cell": 1e-3, "seed": 0, "mode": "paper"}
+LIBRARY = ["x^2", "x^3", "sin(x)"]
+NAN = math.nan
+
+
+def fill(cls, **given):
+    """A result; fields that are not given are NaN."""
+    return cls(**{f.name: given.get(f.name, np.array(NAN)) for f in dataclasses.fields(cls)})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tables") / "t.csv"
+    x = np.linspace(-2.0, 2.0, 41)
+    lines = [f"{value},{1 + value},{'' if k < 2 else 0.5}" for k, value in enumerate(x)]
+    path.write_text("\n".join(["x,y,v", *lines]))
+    return problem.from_table(
+        tables.open_table(path),
+        response="y",
+        physics=["x + 0*v"],
+        axis="x",
+        library=LIBRARY,
+        intercept=True,
+    )
+
+
+def diagnosis(*, verdict=Verdict.DISCREPANCY, status=Status.OK, flagged=(3,), **changes):
+    flags = np.isin(np.arange(4), flagged)
+    failed = status >= 100
+    one = np.array(NAN if failed else 1.0)
+    support = np.array([[False, True, False], [False] * 3]) & bool(flags.any())
+    lower, upper = np.array([-2.0, -1.0, 0.0, 1.0]), np.array([-1.0, 0.0, 1.0, 2.0])
+    log_p = np.where(flags, -2000.0, -0.5)
+    parts = {
+        "coefficients": np.array([1.0, -2.0]) * one,
+        "covariance": np.diag([1e-4, 4e-4]) * one,
+        "scale": 0.3 * one,
+        "cells": fill(
+            Cells,
+            lower=lower,
+            upper=upper,
+            count=np.array([9, 10, 10, 10]),
+            mean=np.where(flags, 1.0, 0.0) * one,
+            rms=np.where(flags, 1.1, 0.3) * one,
+            statistic=np.where(flags, 900.0, 9.0) * one,
+            p_value=np.exp(log_p) * one,
+            log_p_value=log_p * one,
+            flagged=flags,
+            noisier=np.zeros(4, bool),
+        ),
+        "regions": fill(
+            Regions,
+            lower=np.array([lower[flags][0] if flags.any() else NAN, NAN]),
+            upper=np.array([upper[flags][-1] if flags.any() else NAN, NAN]),
+            present=np.array([bool(flags.any()), False]),
+            count=np.array([10, 0]),
+            support=support,
+            coefficients=np.where(support, 0.2, 0.0),
+            stderr=np.where(support, 0.013, NAN),
+            # Order of supports: x^2, x^3, sin, then pairs.
+            equivalent=np.array([[1, 1, 0, 1, 0, 0], [0] * 6], bool) & bool(flags.any()),
+            p_value=np.array([0.0, NAN]),
+            log_p_value=np.array([-2000.0, NAN]),
+            adjusted_p_value=np.array([0.0, NAN]),
+            lower_interval=np.array([[0.98, 1.01], [NAN, NAN]]),
+            upper_interval=np.full((2, 2), NAN),
+            shared=np.array(False),
+        ),
+        "form": fill(
+            Form,
+            support=support[0],
+            errors=np.array([1.0, 0.9, 3.0, 0.95, 2.0, 2.0]),
+            status=np.int32(Status.OK if flags.any() else Status.NOTHING_FLAGGED),
+        ),
+        "test": fill(
+            Certificate,
+            statistic=np.array(3826.0),
+            df_num=np.array(1.0),
+            df_den=np.array(16.0),
+            p_value=np.array(0.0),
+            log_p_value=np.array(-3826.0),
+            reject=np.array(True),
+            support=support[0],
+            flagged=flags,
+            status=np.int32(Status.OK),
+        ),
+        "num_rows": np.int32(39),
+        "verdict": np.int32(verdict),
+        "status": np.int32(status),
+    }
+    return fill(Diagnosis, **{**parts, **changes})
+
+
+UNDEFINED_TEST = fill(
+    Certificate,
+    reject=np.array(False),
+    support=np.zeros(3, bool),
+    flagged=np.zeros(4, bool),
+    status=np.int32(Status.NOTHING_FLAGGED),
+)
+OUTCOMES = {
+    "discrepancy": diagnosis(),
+    "clean": diagnosis(verdict=Verdict.CLEAN, flagged=(), test=UNDEFINED_TEST),
+    "not_certified": diagnosis(verdict=Verdict.NOT_CERTIFIED, test=UNDEFINED_TEST),
+    "no_clean_regime": diagnosis(
+        verdict=Verdict.NO_CLEAN_REGIME, status=Status.NO_CLEAN_CELLS, flagged=()
+    ),
+    "ambiguous_regime": diagnosis(verdict=Verdict.AMBIGUOUS_REGIME),
+    "not_identifiable": diagnosis(
+        verdict=Verdict.NOT_IDENTIFIABLE, status=Status.RANK_DEFICIENT_DESIGN, flagged=()
+    ),
+    "insufficient_data": diagnosis(
+        verdict=Verdict.INSUFFICIENT_DATA, status=Status.ZERO_SCALE, flagged=()
+    ),
+}
+
+
+def summary_of(name, data):
+    return summarize(OUTCOMES[name], data, config=CONFIG, version="1.2.3")
+
+
+def printed(summary, *, encoding="utf-8", **options):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True)
+    console = Console(**{"file": stream, "width": 80, **options})
+    terminal.print_report(summary, console, source="t.csv")
+    return stream.buffer.getvalue().decode(encoding)
+
+
+def strict(text):
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_json_has_the_agreed_keys(data):
+    found = strict(json_report.to_json(summary_of("discrepancy", data)))
+    agreed = ["verdict", "physics", "scale", "regions", "test"]
+    agreed += ["cells", "rows", "warnings", "config", "version"]
+    assert list(found)[: len(agreed)] == agreed
+    assert found["verdict"] == "discrepancy"
+    assert found["physics"] == [
+        {"name": "intercept", "coefficient": 1.0, "stderr": 0.01},
+        {"name": "x + 0*v", "coefficient": -2.0, "stderr": 0.02},
+    ]
+    (region,) = found["regions"]
+    assert region["axis"] == "x"
+    assert (region["lower"], region["upper"], region["count"]) == (1.0, 2.0, 10)
+    assert (region["p_value"], region["log_p_value"]) == (0.0, -2000.0)
+    assert region["terms"] == [{"name": "x^3", "coefficient": 0.2, "stderr": 0.013}]
+    # By holdout error: the pair (0.95) before x^2 alone (1.0).
+    assert region["equivalent"] == [["x^2", "x^3"], ["x^2"]]
+    test = found["test"]
+    assert (test["statistic"], test["df_num"], test["df_den"]) == (3826.0, 1.0, 16.0)
+    assert (test["p_value"], test["log_p_value"], test["reject"]) == (0.0, -3826.0, True)
+    cell = {"lower": 1.0, "upper": 2.0, "count": 10, "statistic": 900.0, "flagged": True}
+    assert cell.items() <= found["cells"][3].items()
+    assert found["rows"] == {"read": 41, "used": 39, "dropped": 2, "excluded": 0}
+    assert found["config"] == CONFIG
+    assert found["version"] == "1.2.3"
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_every_verdict_has_words_and_strict_json(name, data):
+    summary = summary_of(name, data)
+    assert summary.verdict == name
+    found = strict(json_report.to_json(summary))
+    assert found["verdict"] == name
+    assert words.headline(summary)
+    assert found["reasons"]
+    assert found["next_steps"]
+    everything = " ".join([words.headline(summary), *found["reasons"], *found["next_steps"]])
+    assert "nan" not in everything.lower()
+
+
+def test_every_verdict_of_the_library_is_told():
+    assert {verdict.name.lower() for verdict in Verdict} == set(OUTCOMES) == set(words.TITLES)
+
+
+def test_undefined_numbers_become_null(data):
+    found = strict(json_report.to_json(summary_of("insufficient_data", data)))
+    assert found["scale"] is None
+    assert found["physics"][0]["coefficient"] is None
+    assert found["cells"][0]["p_value"] is None
+    assert found["status"] == "ZERO_SCALE"
+    assert any("noise scale is zero" in reason for reason in found["reasons"])
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_terminal_report_fits_80_columns_without_colour(name, data):
+    text = printed(summary_of(name, data))
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r" \n", text)
+    assert words.TITLES[name].upper() in text
+
+
+def test_terminal_report_says_where_what_and_how_sure(data):
+    text = printed(summary_of("discrepancy", data))
+    assert "+ 0.2 x^3   for x >= 1.000" in text
+    assert "log10 p = -1661.6" in text
+    assert re.search(r"1\.000 to 2\.000 +10 +█+ +3\.7 +\+3\.3 +-868\.6 +◆ flagged", text)
+    assert re.search(r"x \+ 0\*v +-2\.000 +0\.020", text)
+    assert "41 read from t.csv, 39 used, 2 dropped for missing values" in text
+    assert "predict as well: x^2\n" in text
+    assert "95 % intervals of the ends: 0.980 to 1.010\n" in text
+
+
+def test_terminal_report_in_ascii_and_in_colour(data):
+    summary = summary_of("discrepancy", data)
+    assert "* flagged" in printed(summary, encoding="ascii")
+    colored = printed(summary, force_terminal=True, color_system="standard")
+    assert "\x1b[1;31mDISCREPANCY" in colored
+
+
+def test_markup_in_names_is_printed_as_it_is(tmp_path, data):
+    named = dataclasses.replace(summary_of("clean", data), response="[red]y[/red]", axis="<b>&x")
+    assert "[red]y[/red]" in printed(named)
+    page = html.render(named, data)
+    assert "<b>" not in page
+    assert "&lt;b&gt;&amp;x" in page
+
+
+def test_many_cells_become_a_strip(data):
+    summary = summary_of("discrepancy", data)
+    many = dataclasses.replace(summary, cells=summary.cells * 20)
+    text = printed(many)
+    assert "80 cells from" in text
+    assert text.count("◆") == 21
+
+
+class Page(HTMLParser):
+    """Checks nesting and collects tags and links."""
+
+    VOID = ("meta", "br", "path", "use", "rect", "line")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.links = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_page_is_well_formed_and_self_contained(name, data):
+    text = html.render(summary_of(name, data), data, source="t.csv")
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    assert "script" not in page.tags
+    assert all(link.startswith("#") for link in page.links)
+    assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
+    assert page.tags.count("h1") == 1
+    assert page.tags.count("figure") == page.tags.count("figcaption")
+    assert page.tags.count("table") == page.tags.count("caption")
+    assert 'lang="en"' in text
+
+
+def test_figures_are_repeatable_and_hold_text(data):
+    summary = summary_of("discrepancy", data)
+    first = figures.residual_figure(summary, data)
+    assert first == figures.residual_figure(summary, data)
+    assert "missing term" in first
+    assert first.startswith("<svg aria-hidden")
+
+
+def test_dollars_in_names_are_no_mathematics(data):
+    summary = dataclasses.replace(summary_of("discrepancy", data), axis="a$b^$", response="$\\x")
+    assert "a$b^$" in figures.evidence_figure(summary)
+    figures.residual_figure(summary, data)
+
+
+def test_certificate_for_another_region_is_told(data):
+    other = diagnosis().test
+    other = dataclasses.replace(
+        other, flagged=np.array([0, 0, 1, 1], bool), support=np.array([True, False, False])
+    )
+    summary = summarize(diagnosis(test=other), data, config=CONFIG, version="1")
+    told = " ".join(summary.warnings)
+    assert "the certificate is for x^2, chosen on half of the rows" in told
+    assert "the certificate is for x >= 0.000" in told
+
+
+def test_dropped_rows_and_thin_cells_are_told(data):
+    thin = dataclasses.replace(diagnosis().cells, count=np.array([0, 4, 25, 10]))
+    summary = summarize(diagnosis(cells=thin), data, config=CONFIG, version="1")
+    assert "2 of 41 rows dropped for missing values in v (2)" in summary.warnings
+    assert any(
+        "2 of 4 cells hold fewer than 5 rows (1 of them none)" in w for w in summary.warnings
+    )
+
+
+def test_larger_noise_is_told_apart_from_a_wrong_mean(data):
+    noisier = dataclasses.replace(diagnosis().cells, noisier=np.array([0, 1, 0, 0], bool))
+    summary = summarize(diagnosis(cells=noisier), data, config=CONFIG, version="1")
+    told = "the noise is larger, but the mean not wrong, for -1.000 <= x < 0.000"
+    assert told in words.reasons(summary)
+    assert "○ noisier" in printed(summary)
+    assert strict(json_report.to_json(summary))["cells"][1]["noisier"]
+
+
+@pytest.mark.parametrize(
+    "log_p, words_told",
+    [
+        (0.0, "deviate, but half of the rows alone do not show that region"),
+        (-1.0, "deviate, but held-out rows do not confirm that region (p = 0.37)"),
+        (-7.0, "deviate (p = 0.00091)"),
+    ],
+)
+def test_evidence_of_a_region_is_not_overstated(data, log_p, words_told):
+    regions = dataclasses.replace(
+        diagnosis().regions,
+        log_p_value=np.array([log_p, NAN]),
+        p_value=np.array([math.exp(log_p), NAN]),
+    )
+    summary = summarize(diagnosis(regions=regions), data, config=CONFIG, version="1")
+    assert words.reasons(summary)[0] == f"10 rows with x >= 1.000 {words_told}"
+
+
+def test_a_rival_regime_and_a_robust_test_are_told(data):
+    test = dataclasses.replace(diagnosis().test, p_value_robust=np.array(0.2), reject=False)
+    found = diagnosis(verdict=Verdict.AMBIGUOUS_REGIME, runner_up=np.array(0.93), test=test)
+    reasons = " ".join(words.reasons(summarize(found, data, config=CONFIG, version="1")))
+    assert "which has 93% as many rows" in reasons
+    assert "(with unequal noise 0.2) >= alpha = 0.05" in reasons
+
+
+def test_merged_cells_are_left_out(data):
+    merged = dataclasses.replace(
+        diagnosis().cells,
+        upper=np.array([-2.0, 0.0, 1.0, 2.0]),
+        lower=np.array([-2.0, -2.0, 0.0, 1.0]),
+        count=np.array([0, 19, 10, 10]),
+    )
+    summary = summarize(diagnosis(cells=merged), data, config=CONFIG, version="1")
+    assert [cell.count for cell in summary.cells] == [19, 10, 10]
+
+
+def test_identifiability_names_terms_and_reasons():
+    rng = np.random.default_rng(0)
+    u, v = (rng.random(50) < 0.5).astype(float), rng.normal(size=50)
+    columns = {
+        "u": u,
+        "u^2": u**2,
+        "c": np.full(50, 3.0),
+        "v": v,
+        "2*v": 2 * v,
+        "u + v": u + v,
+        "z": np.zeros(50),
+        "w": 1e-200 * v**2,
+    }
+    found = identifiability(np.column_stack(list(columns.values())), list(columns), v[:, None])
+    reasons = {(list(columns)[f.term], f.kind): f.reason for f in found}
+    place = " on the rows in use"
+    assert reasons == {
+        ("u^2", "twin"): "u^2 equals u" + place,
+        ("c", "constant"): "c is constant (3)" + place,
+        ("v", "physics"): "v lies in the span of the physics" + place,
+        ("2*v", "twin"): "2*v is 2 times v" + place,
+        ("2*v", "physics"): "2*v lies in the span of the physics" + place,
+        ("u + v", "combination"): "u + v is a combination of u and v" + place,
+        ("z", "zero"): "z is zero" + place,
+    }
+
+
+def test_identifiability_keeps_distinct_terms_with_a_large_offset():
+    t = 1e4 + np.arange(100.0)
+    features = np.column_stack([t, t**2, np.ones(100)])
+    found = identifiability(features, ["t", "t^2", "1"], np.ones((100, 1)))
+    assert [(f.term, f.kind) for f in found] == [(2, "constant"), (2, "physics")]
+
+
+def test_identifiability_inside_a_region():
+    x = np.linspace(-1, 1, 20)
+    features = np.column_stack([np.maximum(x, 0), x])
+    outside = identifiability(features, ["r", "x"], np.ones((20, 1)), x < 0, place="there")
+    assert [f.reason for f in outside] == ["r is zero there"]
+    inside = identifiability(features, ["r", "x"], np.ones((20, 1)), x > 0, place="there")
+    assert [f.reason for f in inside] == ["x equals r there"]
+    assert identifiability(features, ["r", "x"], np.ones((20, 1)), x > 5) == []
+
+
+@pytest.mark.parametrize(
+    "value, error, expected",
+    [
+        (-1.377768, 0.005415, ("-1.3778", "0.0054")),
+        (2.0, NAN, ("2", "undefined")),
+        (NAN, NAN, ("undefined", "undefined")),
+        (123456.0, 250.0, ("123456", "2.5e+02")),
+        (1e-12, 1e-14, ("1e-12", "1e-14")),
+        (5.0, 0.0, ("5", "0")),
+    ],
+)
+def test_digits_follow_the_error(value, error, expected):
+    assert numbers.with_error(value, error) == expected
+
+
+def test_files_are_whole_or_not_at_all(tmp_path, monkeypatch):
+    target = tmp_path / "out.json"
+    files.write_text(target, "first")
+    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(files.OutputError, match="cannot be written: full"):
+        files.write_text(target, "second")
+    assert target.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_links_are_followed_and_devices_written(tmp_path):
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    link.symlink_to(real)
+    files.write_text(link, "new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    files.write_text(os.devnull, "nothing")
+    assert not os.path.isfile(os.devnull)
+
+
+def test_targets_are_checked_before_any_work(tmp_path):
+    source = tmp_path / "t.csv"
+    source.write_text("x\n1\n")
+    (tmp_path / "link.csv").symlink_to(source)
+    os.link(source, tmp_path / "hard.csv")
+    for name in ("t.csv", "link.csv", "hard.csv"):
+        with pytest.raises(files.OutputError, match="would overwrite an input"):
+            files.check_target(tmp_path / name, [source])
+    with pytest.raises(files.OutputError, match="is a folder"):
+        files.check_target(tmp_path, [source])
+    with pytest.raises(files.OutputError, match="does not exist"):
+        files.check_target(tmp_path / "none" / "x.json", [source])
+    files.check_target(tmp_path / "x.json", [source])

@@ -1,0 +1,150 @@
+"""Specifications: strict reading, overriding, and agreement with Config."""
+
+import dataclasses
+
+import pytest
+
+from lisdd_jax import spec
+from lisdd_jax.config import Config
+from lisdd_jax.spec import Spec, SpecError
+
+FULL = """
+table = "data/t.csv"
+response = "y"
+physics = ["x", "max(x, 0)"]
+axis = "x"
+library = ["x^2"]
+intercept = true
+where = "x > 0"
+paper = true
+edges = [0, 1.5, 2]
+min_rows_per_cell = 3
+seed = 4
+float32 = false
+json = "out.json"
+report = "out.html"
+
+[config]
+alpha = 0.01
+trim = 0
+max_terms = 1
+"""
+
+
+def write(tmp_path, text, name="s.toml"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_full_specification(tmp_path):
+    found = spec.load(write(tmp_path, FULL))
+    assert found.table == str(tmp_path / "data/t.csv")
+    assert found.physics == ("x", "max(x, 0)")
+    assert found.edges == (0.0, 1.5, 2.0)
+    assert found.json == str(tmp_path / "out.json")
+    assert found.config == {"alpha": 0.01, "trim": 0.0, "max_terms": 1}
+    spec.check(found)
+    assert found.settings() == Config.paper(alpha=0.01, trim=0.0, max_terms=1)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("respose = 'y'", "unknown key 'respose'; did you mean response"),
+        ("[config]\nalfa = 0.1", "unknown setting 'alfa'; did you mean alpha"),
+        ("physics = 'x'", "physics must be a list of texts, got 'x'"),
+        ("physics = [1]", "physics must be a list of texts"),
+        ("edges = ['a', 'b']", "edges must be a list of numbers"),
+        ("seed = 1.5", "seed must be an integer, got 1.5"),
+        ("seed = true", "seed must be an integer, got True"),
+        ("intercept = 1", "intercept must be true or false, got 1"),
+        ("response = 3", "response must be a text, got 3"),
+        ("config = 3", "config must be a table of settings"),
+        ("[config]\nmax_terms = 2.0", "config.max_terms must be an integer"),
+        ("[config]\nalpha = 'a'", "config.alpha must be a number"),
+        ("response = ", "is not valid TOML"),
+        ("response = 'y'\nresponse = 'z'", "is not valid TOML"),
+    ],
+)
+def test_errors_name_file_key_and_value(tmp_path, text, words):
+    path = write(tmp_path, text)
+    with pytest.raises(SpecError) as caught:
+        spec.load(path)
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_missing_and_unreadable_files(tmp_path):
+    with pytest.raises(SpecError, match="does not exist"):
+        spec.load(tmp_path / "none.toml")
+    with pytest.raises(SpecError, match="cannot be read"):
+        spec.load(tmp_path)
+    (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SpecError, match="not valid TOML"):
+        spec.load(tmp_path / "b.toml")
+
+
+def test_later_words_override(tmp_path):
+    base = spec.load(write(tmp_path, FULL))
+    found = base.override(Spec(physics=("v",), intercept=False, seed=0, config={"trim": 0.2}))
+    assert (found.physics, found.intercept, found.seed) == (("v",), False, 0)
+    assert found.config == {"alpha": 0.01, "trim": 0.2, "max_terms": 1}
+    assert found.response == "y"
+
+
+@pytest.mark.parametrize(
+    "later, expected",
+    [
+        (Spec(quantile_cells=5), ["quantile_cells"]),
+        (Spec(config={"num_cells": 5}), ["num_cells"]),
+        (Spec(edges=(0.0, 1.0, 2.0)), ["edges"]),
+        (Spec(), ["num_cells"]),
+    ],
+)
+def test_a_layout_of_cells_replaces_another(later, expected):
+    base = Spec(config={"num_cells": 9, "alpha": 0.1})
+    found = base.override(later)
+    assert spec.layouts(found) == expected
+    assert found.config["alpha"] == 0.1
+
+
+COMPLETE = Spec(table="t.csv", response="y", physics=("x",), axis="x", library=("x^2",))
+
+
+@pytest.mark.parametrize("name", ["table", "response", "physics", "axis", "library"])
+def test_every_part_is_required(name):
+    with pytest.raises(SpecError, match=f"{name} is required"):
+        spec.check(dataclasses.replace(COMPLETE, **{name: None}))
+
+
+def test_an_intercept_is_physics_enough():
+    spec.check(dataclasses.replace(COMPLETE, physics=None, intercept=True))
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"edges": (0.0, 1.0, 2.0), "quantile_cells": 3}, "one way only"),
+        ({"quantile_cells": 3, "config": {"num_cells": 3}}, "one way only"),
+        ({"quantile_cells": 1}, "at least 2"),
+        ({"min_rows_per_cell": 0}, "at least 1"),
+        ({"seed": -1}, "at least 0"),
+    ],
+)
+def test_contradictions_are_refused(changes, words):
+    with pytest.raises(SpecError, match=words):
+        spec.check(dataclasses.replace(COMPLETE, **changes))
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(SpecError, match="max_terms must be an integer of at least 1, got 0"):
+        Spec(config={"max_terms": 0}).settings()
+
+
+def test_settings_are_the_fields_of_config():
+    kinds = spec.setting_kinds()
+    assert set(kinds) <= {field.name for field in dataclasses.fields(Config)}
+    assert {"trim", "alpha", "alpha_cell", "tolerance", "max_terms", "num_cells"} <= set(kinds)
+    assert Spec().settings() == Config()
+    assert Spec(paper=True).settings() == Config.paper()
