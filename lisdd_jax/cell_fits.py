@@ -56,7 +56,7 @@ def make_rows(
         cell=cell,
         products=cell_sums.cell_products(columns, cell, num_cells),
         counts=cell_sums.cell_counts(cell, mask, num_cells),
-        smallest_scale=1e3 * jnp.finfo(basis.dtype).eps * level,
+        smallest_scale=least_squares.residual_rounding(basis.dtype) * level,
     )
 
 

@@ -27,7 +27,7 @@ class CleanRegime:
     """The physics fitted on the clean cells, and the table of cells.
 
     Attributes:
-      coefficients: ``(p,)``; NaN under a failure.
+      coefficients: ``(p,)``; NaN under ``NO_CLEAN_CELLS``.
       covariance: ``(p, p)``, from the residual variance of the clean cells.
       scale: noise scale of the last test.
       count: ``(R,)`` rows per cell.
@@ -162,10 +162,13 @@ def summarize(frame: Frame, initial: jax.Array, rows: cell_fits.Rows, found: Sea
     result = estimate(rows, found)
     failed = is_failure(result.status)
     undefined = jnp.where(failed, jnp.nan, 1.0)
+    # Without a scale no cell can be tested, but the robust start stands.
+    no_scale = result.status == Status.ZERO_SCALE
+    step = jnp.where(no_scale, 0.0, result.solution_step)
     return CleanRegime(
-        coefficients=frame.coefficients(initial + result.solution_step) * undefined,
+        coefficients=frame.coefficients(initial + step) * jnp.where(no_scale, 1.0, undefined),
         covariance=result.variance * frame.covariance(result.inverse) * undefined,
-        scale=result.scale * undefined,
+        scale=jnp.where(no_scale, 0.0, result.scale * undefined),
         count=rows.counts,
         mean=result.mean * undefined,
         rms=result.rms * undefined,
@@ -228,8 +231,9 @@ def fit_clean_regime(
       mask: ``(n,)`` bool, rows to use; all where None.
 
     Returns:
-      A ``CleanRegime``. Coefficients, covariance and scale are NaN under ``ZERO_SCALE`` and
-      ``NO_CLEAN_CELLS``; ``ITERATION_LIMIT`` is a note.
+      A ``CleanRegime``. Coefficients, covariance and scale are NaN under ``NO_CLEAN_CELLS``. Under
+      ``ZERO_SCALE`` no cell is tested, the coefficients are the initial ones and the scale is 0.
+      ``ITERATION_LIMIT`` is a note.
 
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit.

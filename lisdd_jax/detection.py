@@ -9,6 +9,7 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
 from lisdd_jax.numerics import least_squares, tails
+from lisdd_jax.numerics.frame import whiten
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
 
@@ -34,20 +35,29 @@ class PartialF:
 
 @full_precision
 def partial_f(
-    design: jax.Array, extra: jax.Array, response: jax.Array, mask: jax.Array
+    basis: jax.Array, extra: jax.Array, response: jax.Array, mask: jax.Array
 ) -> PartialF:
-    """The traced body of ``f_test``."""
-    size = design.shape[1]
-    columns = jnp.where(mask[:, None], jnp.column_stack([design, extra, response]), 0.0)
+    """The partial F-test in a well-conditioned frame; the traced core of ``f_test``.
+
+    Args:
+      basis, response: the physics columns ``(n, p)`` in a frame and the response ``(n,)`` less its
+        offset there (see ``numerics.frame``).
+      extra: ``(n, q)`` added columns.
+      mask: ``(n,)`` bool, rows to use.
+
+    Returns:
+      A ``PartialF``.
+    """
+    size = basis.shape[1]
+    columns = jnp.where(mask[:, None], jnp.column_stack([basis, extra, response]), 0.0)
     factor = least_squares.compress(columns)
-    basis = least_squares.orthogonalize(factor[:, :-1])
     target = factor[:, -1]
+    fit = least_squares.orthogonalize(factor[:, :-1], target[:, None])
     # Orthogonal coordinates give the drop in the residual sum without a difference of two sums.
-    coordinates = basis.directions.T @ target
-    gain = jnp.sum(coordinates[size:] ** 2)
-    residual_sum = jnp.sum((target - basis.directions @ coordinates) ** 2)
-    df_num = jnp.sum(basis.independent[size:])
-    df_den = jnp.sum(mask) - jnp.sum(basis.independent)
+    gain = jnp.sum(fit.coordinates[size:] ** 2)
+    residual_sum = fit.residual_sums[0]
+    df_num = jnp.sum(fit.independent[size:])
+    df_den = jnp.sum(mask) - jnp.sum(fit.independent)
     total = jnp.sum(target**2)
     negligible = (1e2 * jnp.finfo(target.dtype).eps) ** 2 * total
     exact = residual_sum <= negligible
@@ -56,7 +66,7 @@ def partial_f(
         status_if(df_den < 1, Status.TOO_FEW_TEST_ROWS),
         status_if(exact & (gain <= negligible), Status.ZERO_SCALE),
         status_if(exact, Status.EXACT_FIT),
-        status_if(jnp.any(~basis.independent[size:]), Status.RANK_DEFICIENT_TERMS),
+        status_if(jnp.any(~fit.independent[size:]), Status.RANK_DEFICIENT_TERMS),
     )
     numerator = gain / jnp.maximum(df_num, 1)
     denominator = residual_sum / jnp.maximum(df_den, 1)
@@ -78,7 +88,23 @@ def partial_f(
     )
 
 
-_partial_f_jitted = jax.jit(partial_f)
+@jax.jit
+@full_precision
+def _f_test(
+    design: jax.Array, extra: jax.Array, response: jax.Array, mask: jax.Array
+) -> PartialF:
+    frame = whiten(design, response, mask)
+    centered = frame.center_response(design, response)
+    test = partial_f(frame.to_basis(design), extra, centered, mask)
+    status = first_failure(
+        status_if(~jnp.all(frame.independent), Status.RANK_DEFICIENT_DESIGN), test.status
+    )
+    undefined = jnp.where(is_failure(status), jnp.nan, 1.0)
+    numbers = {
+        name: getattr(test, name) * undefined
+        for name in ("statistic", "df_num", "df_den", "p_value", "log_p_value")
+    }
+    return PartialF(**numbers, status=status)
 
 
 def f_test(design: Any, extra: Any, response: Any, *, mask: Any = None) -> PartialF:
@@ -87,7 +113,7 @@ def f_test(design: Any, extra: Any, response: Any, *, mask: Any = None) -> Parti
     ``F = ((RSS0 - RSS1) / q) / (RSS1 / (m - p - q))`` for ``m`` rows, ``p`` columns of the design
     and ``q`` added ones. For independent Gaussian noise of one variance, and columns fixed before
     the rows were seen, ``F`` has the F distribution with ``q`` and ``m - p - q`` degrees of freedom
-    exactly. Columns in the span of those before them count neither in ``p`` nor in ``q``.
+    exactly. Added columns in the span of those before them do not count in ``q``.
 
     Differentiable in all three arrays.
 
@@ -99,7 +125,7 @@ def f_test(design: Any, extra: Any, response: Any, *, mask: Any = None) -> Parti
 
     Returns:
       A ``PartialF``; NaN under ``NO_USABLE_TERMS`` (no added column is independent),
-      ``TOO_FEW_TEST_ROWS`` and ``ZERO_SCALE``.
+      ``RANK_DEFICIENT_DESIGN``, ``TOO_FEW_TEST_ROWS`` and ``ZERO_SCALE``.
 
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit.
@@ -125,4 +151,4 @@ def f_test(design: Any, extra: Any, response: Any, *, mask: Any = None) -> Parti
     mask = validation.mask_array(mask, design.shape[0])
     for name, value in (("design", design), ("extra", extra), ("response", response)):
         validation.check_finite(name, value, mask)
-    return _partial_f_jitted(design, extra, response, mask)
+    return _f_test(design, extra, response, mask)

@@ -85,4 +85,4 @@ def run_sum(values: jax.Array, runs: Runs) -> jax.Array:
     cells = jnp.arange(values.shape[0])
     inside = (cells >= runs.first[:, None]) & (cells <= runs.last[:, None])
     inside = inside & runs.present[:, None]
-    return jnp.sum(jnp.where(inside, values, 0), axis=1)
+    return jnp.sum(jnp.where(inside, values, 0), axis=1, dtype=values.dtype)

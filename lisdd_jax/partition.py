@@ -76,10 +76,10 @@ def merge_small_cells(
         full = gathered >= minimum
         return jnp.where(full, 0, gathered), full
 
-    left_over, closes = jax.lax.scan(close, jnp.int32(0), counts)
-    # What is left over at the end joins the last full cell.
+    _, closes = jax.lax.scan(close, jnp.int32(0), counts)
+    # The last full cell reaches to the end, so that it takes in what is left over there.
     last_full = jnp.max(jnp.where(closes, jnp.arange(num_cells), -1))
-    closes = closes & ~((jnp.arange(num_cells) == last_full) & (left_over > 0))
+    closes = closes & (jnp.arange(num_cells) != last_full)
     kept = jnp.concatenate([jnp.ones(1, bool), closes[:-1], jnp.ones(1, bool)])
     filled = jnp.where(kept, edges, -jnp.inf)
     return jax.lax.cummax(filled)

@@ -77,15 +77,10 @@ def _fit_form(data: Prepared, stages: Stages) -> Form:
     terms = jnp.where(chosen.support, data.features, 0.0)
     columns = jnp.column_stack([terms, residuals])
     factor = least_squares.compress(jnp.where(stages.inside[:, None], columns, 0.0))
-    basis = least_squares.orthogonalize(factor[:, :-1])
-    coordinates = basis.directions.T @ factor[:, -1]
-    fitted = least_squares.back_substitute(basis.triangle, coordinates, basis.independent)
-    identity = jnp.eye(terms.shape[1], dtype=terms.dtype)
-    inverse = least_squares.back_substitute(basis.triangle, identity, basis.independent)
-    residual_sum = jnp.sum((factor[:, -1] - basis.directions @ coordinates) ** 2)
-    degrees = jnp.sum(stages.inside) - jnp.sum(basis.independent)
-    variance = jnp.where(degrees > 0, residual_sum / jnp.maximum(degrees, 1), jnp.nan)
-    spread = jnp.sum(inverse**2, axis=1) * variance
+    fit = least_squares.solve_factor(factor[:, :-1], factor[:, -1])
+    degrees = jnp.sum(stages.inside) - jnp.sum(fit.independent)
+    variance = jnp.where(degrees > 0, fit.residual_sum / jnp.maximum(degrees, 1), jnp.nan)
+    spread = jnp.sum(fit.inverse_factor**2, axis=1) * variance
     stderr = jnp.where(chosen.support, jnp.sqrt(jnp.where(spread > 0, spread, 0.0)), jnp.nan)
     nothing = ~jnp.any(stages.inside)
     status = first_failure(stages.status, status_if(nothing, Status.NOTHING_FLAGGED), chosen.status)
@@ -93,11 +88,12 @@ def _fit_form(data: Prepared, stages: Stages) -> Form:
     status = jnp.where(nothing & ~is_failure(stages.status), Status.NOTHING_FLAGGED, status)
     return Form(
         support=chosen.support & ~nothing,
-        coefficients=jnp.where(chosen.support, fitted, 0.0),
+        coefficients=jnp.where(chosen.support, fit.coefficients, 0.0),
         stderr=stderr,
         error=chosen.error,
         errors=chosen.errors,
         equivalent=chosen.equivalent & ~nothing,
+        frequency=jnp.full_like(chosen.errors, jnp.nan),
         status=status.astype(jnp.int32),
     )
 
@@ -107,9 +103,13 @@ def _certify(data: Prepared, held_out: jax.Array, stages: Stages, alpha: jax.Arr
     inside = jnp.append(stages.regime.flagged, False)[data.cell]
     support = stages.selection.support
     extra = jnp.where(inside[:, None] & support, data.features, 0.0)
-    test = detection.partial_f(data.design, extra, data.response, held_out)
+    test = detection.partial_f(data.basis, extra, data.centered, held_out)
     nothing = ~jnp.any(stages.regime.flagged) & ~is_failure(stages.status)
-    status = first_failure(stages.status, stages.selection.status, test.status)
+    # Terms off the support are zero columns here, which is no deficiency of the test.
+    complete = test.df_num == jnp.sum(support)
+    harmless = complete & (test.status == Status.RANK_DEFICIENT_TERMS)
+    test_status = jnp.where(harmless, Status.OK, test.status)
+    status = first_failure(stages.status, stages.selection.status, test_status)
     status = jnp.where(nothing, Status.NOTHING_FLAGGED, status).astype(jnp.int32)
     defined = ~nothing & ~is_failure(status)
     undefined = jnp.where(defined, 1.0, jnp.nan)
@@ -119,6 +119,7 @@ def _certify(data: Prepared, held_out: jax.Array, stages: Stages, alpha: jax.Arr
         df_den=test.df_den * undefined,
         p_value=test.p_value * undefined,
         log_p_value=test.log_p_value * undefined,
+        p_value_robust=jnp.full_like(test.p_value, jnp.nan),
         reject=defined & (test.log_p_value < jnp.log(alpha)),
         support=support & defined,
         flagged=stages.regime.flagged,
@@ -137,6 +138,7 @@ def _make_cells(data: Prepared, regime: clean_regime.CleanRegime) -> Cells:
         p_value=jnp.exp(regime.log_p_value),
         log_p_value=regime.log_p_value,
         flagged=regime.flagged,
+        noisier=jnp.zeros_like(regime.flagged),
     )
 
 
@@ -159,6 +161,10 @@ def _make_regions(data: Prepared, regime: clean_regime.CleanRegime, form: Form) 
         statistic=test.statistic,
         p_value=jnp.exp(test.log_p_value),
         log_p_value=test.log_p_value,
+        lower_interval=jnp.full((*runs.present.shape, 2), jnp.nan, test.statistic.dtype),
+        upper_interval=jnp.full((*runs.present.shape, 2), jnp.nan, test.statistic.dtype),
+        adjusted_p_value=jnp.full_like(test.statistic, jnp.nan),
+        shared=jnp.zeros((), bool),
     )
 
 
@@ -200,16 +206,19 @@ def run(
     status = first_failure(data_status, full.status)
     failed = is_failure(status)
     undefined = jnp.where(failed, jnp.nan, 1.0)
+    # Under a zero scale nothing can be tested, but the robust fit stands.
+    estimated = jnp.where(status == Status.ZERO_SCALE, 1.0, undefined)
     return Diagnosis(
-        coefficients=full.regime.coefficients * undefined,
+        coefficients=full.regime.coefficients * estimated,
         covariance=full.regime.covariance * undefined,
-        scale=full.regime.scale * undefined,
+        scale=full.regime.scale * estimated,
         cells=_make_cells(data, full.regime),
         regions=_make_regions(data, full.regime, form),
         form=form,
         test=test,
         num_rows=jnp.sum(data.mask, dtype=jnp.int32),
         num_iterations=full.regime.num_iterations,
+        runner_up=jnp.full_like(full.regime.scale, jnp.nan),
         verdict=decide(status, form, test, full.regime.flagged),
         status=status,
     )

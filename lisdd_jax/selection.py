@@ -82,12 +82,10 @@ def _score_supports(
     terms, target = fit_factor[:, :-1], fit_factor[:, -1]
 
     def one(indices: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        basis = least_squares.orthogonalize(terms[:, indices])
-        coordinates = basis.directions.T @ target
-        fitted = least_squares.back_substitute(basis.triangle, coordinates, basis.independent)
-        misfit = score_factor[:, -1] - score_factor[:, indices] @ fitted
-        full = jnp.zeros(terms.shape[1], terms.dtype).at[indices].set(fitted)
-        return full, jnp.sum(misfit**2), jnp.all(basis.independent)
+        fit = least_squares.solve_factor(terms[:, indices], target)
+        misfit = score_factor[:, -1] - score_factor[:, indices] @ fit.coefficients
+        full = jnp.zeros(terms.shape[1], terms.dtype).at[indices].set(fit.coefficients)
+        return full, jnp.sum(misfit**2), jnp.all(fit.independent)
 
     return jax.vmap(one)(jnp.asarray(index_set))
 

@@ -10,7 +10,7 @@ import jax.scipy as jsp
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import concentration, validation
-from lisdd_jax.numerics import order
+from lisdd_jax.numerics import least_squares, order
 from lisdd_jax.numerics.frame import whiten
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
@@ -79,7 +79,7 @@ def _fit_trimmed(
     level = jnp.sqrt(jnp.sum(jnp.where(mask, centered**2, 0.0)) / jnp.maximum(count, 1))
     level = jnp.maximum(level, jnp.abs(frame.response_center))
     root = jnp.sqrt(objective / jnp.maximum(num, 1))
-    exact = root <= 1e3 * jnp.finfo(root.dtype).eps * level
+    exact = root <= least_squares.residual_rounding(root.dtype) * level
     status = first_failure(
         status_if(nonfinite, Status.NONFINITE_INPUT),
         status_if(num <= size, Status.TOO_FEW_ROWS),
@@ -88,7 +88,7 @@ def _fit_trimmed(
         status_if(exact, Status.EXACT_FIT),
     )
     failed = is_failure(status)
-    scale = jnp.where(exact, 0.0, root * _normal_consistency(num / jnp.maximum(count, 1)))
+    scale = jnp.where(exact, 0.0, root * _normal_consistency(num.astype(root.dtype) / jnp.maximum(count, 1).astype(root.dtype)))
     return TrimmedFit(
         coefficients=jnp.where(failed, jnp.nan, frame.coefficients(solution)),
         objective=jnp.where(failed, jnp.nan, objective),

@@ -44,6 +44,8 @@ def float_array(name: str, value: Any) -> jax.Array:
     if not isinstance(value, jax.Array):
         value = _from_host(name, value)
     if jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == jnp.bool_:
+        if is_concrete(value):
+            return _from_host(name, np.asarray(value))
         return value.astype(jnp.result_type(float))
     if value.dtype not in (jnp.float32, jnp.float64):
         raise TypeError(f"{name} must hold float32 or float64 numbers, got {value.dtype}")
@@ -68,17 +70,18 @@ def _refuse_lost_variation(name: str, array: np.ndarray) -> None:
     if array.size == 0:
         return
     columns = array.reshape(array.shape[0], -1) if array.ndim else array.reshape(1, 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        error = np.abs(columns - columns.astype(np.float32))
-        spread = np.std(columns, axis=0)
-        lost = (np.max(error, axis=0) > 1e-3 * spread) & (spread > 0)
-    if np.any(lost):
-        column = f" column {int(np.argmax(lost))}" if array.ndim > 1 else ""
-        raise ValueError(
-            f"{name}{column} must keep its variation in float32, but rounding moves it by more than"
-            " a thousandth of its standard deviation; subtract an offset or enable float64"
-            " (jax_enable_x64)"
-        )
+    for j, column in enumerate(columns.T):
+        values = column[np.isfinite(column)]
+        with np.errstate(over="ignore"):
+            error = np.max(np.abs(values - values.astype(np.float32)), initial=0.0)
+        spread = float(np.std(values)) if values.size else 0.0
+        if spread > 0 and error > 1e-3 * spread:
+            place = f" column {j}" if array.ndim > 1 else ""
+            raise ValueError(
+                f"{name}{place} must keep its variation in float32, but rounding moves it by more"
+                " than a thousandth of its standard deviation; subtract an offset or enable float64"
+                " (jax_enable_x64)"
+            )
 
 
 def check_finite(name: str, value: jax.Array, mask: jax.Array | None = None) -> None:

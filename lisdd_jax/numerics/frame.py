@@ -10,8 +10,8 @@ from jax.tree_util import register_dataclass
 from lisdd_jax.numerics.least_squares import (
     back_substitute,
     compress,
-    orthogonalize,
     rank_tolerance,
+    solve_factor,
 )
 
 
@@ -105,16 +105,14 @@ def whiten(design: jax.Array, response: jax.Array, mask: jax.Array) -> Frame:
     response_center = jnp.where(has_constant, jnp.sum(response) / count, 0.0)
     centered = jnp.where(mask[:, None], design - center, 0.0)
     factor = compress(centered)
-    basis = orthogonalize(factor)
-    identity = jnp.eye(design.shape[1], dtype=design.dtype)
-    transform = back_substitute(basis.triangle, identity, basis.independent) * jnp.sqrt(count)
-    transform = jnp.where(basis.independent, transform, 0.0)
+    fit = solve_factor(factor, jnp.zeros(design.shape[1], design.dtype))
+    transform = jnp.where(fit.independent, fit.inverse_factor * jnp.sqrt(count), 0.0)
     return Frame(
         center=center,
         transform=transform,
         constant=constant,
         response_center=response_center,
-        independent=_still_there(basis.independent, centered, design),
+        independent=_still_there(fit.independent, centered, design),
     )
 
 

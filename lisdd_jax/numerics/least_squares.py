@@ -48,25 +48,38 @@ def compress(columns: jax.Array) -> jax.Array:
     return jnp.linalg.qr(columns / scales[..., None, :], mode="r") * scales[..., None, :]
 
 
+def residual_rounding(dtype: jnp.dtype) -> float:
+    """Share of the response's size below which residuals are rounding error."""
+    return 32 * float(jnp.finfo(dtype).eps)
+
+
 class Orthogonal(NamedTuple):
     """Columns in terms of orthonormal directions, in the order given.
 
     Attributes:
-      directions: ``(k, q)``, column j is the unit direction that column j adds, or 0.
       triangle: ``(q, q)`` upper triangular: coordinates of the columns in the directions.
       independent: ``(q,)`` bool, False for a column in the span of those before it.
+      coordinates: ``(q, m)`` coordinates of the targets in the directions.
+      residual_sums: ``(m,)`` sums of squares that the directions leave of the targets.
     """
 
-    directions: jax.Array
     triangle: jax.Array
     independent: jax.Array
+    coordinates: jax.Array
+    residual_sums: jax.Array
 
 
-def orthogonalize(columns: jax.Array, tolerance: float | None = None) -> Orthogonal:
-    """Modified Gram-Schmidt with a pivot test per column.
+def orthogonalize(
+    columns: jax.Array, targets: jax.Array, tolerance: float | None = None
+) -> Orthogonal:
+    """Modified Gram-Schmidt with a pivot test per column, and targets carried along.
+
+    Carrying the targets through the same steps keeps their coordinates as accurate as those of a
+    Householder factorisation; products with the directions afterwards would not be.
 
     Args:
-      columns: ``(k, q)``; pass the output of ``compress`` so that k is small.
+      columns: ``(k, q)``; pass columns of the output of ``compress`` so that k is small.
+      targets: ``(k, m)``.
       tolerance: a column is dependent when what is left of it is below this share of its norm.
 
     Returns:
@@ -76,19 +89,20 @@ def orthogonalize(columns: jax.Array, tolerance: float | None = None) -> Orthogo
         tolerance = rank_tolerance(columns.dtype)
     num = columns.shape[1]
     squares = jnp.sum(columns**2, axis=0)
+    everything = jnp.concatenate([columns, targets], axis=1)
 
-    def step(rest: jax.Array, j: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    def step(rest: jax.Array, j: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         left = jnp.sum(rest[:, j] ** 2)
         usable = left > tolerance**2 * squares[j]
         norm = jnp.sqrt(jnp.where(usable, left, 1.0))
         direction = jnp.where(usable, rest[:, j] / norm, 0.0)
-        row = jnp.where(jnp.arange(num) < j, 0.0, direction @ rest)
-        return rest - direction[:, None] * row, (direction, row, usable)
+        row = jnp.where(jnp.arange(everything.shape[1]) < j, 0.0, direction @ rest)
+        return rest - direction[:, None] * row, (row, usable)
 
-    _, (directions, triangle, independent) = lax.scan(
-        step, columns, jnp.arange(num), unroll=_unroll(num)
+    rest, (rows, independent) = lax.scan(step, everything, jnp.arange(num), unroll=_unroll(num))
+    return Orthogonal(
+        rows[:, :num], independent, rows[:, num:], jnp.sum(rest[:, num:] ** 2, axis=0)
     )
-    return Orthogonal(directions.T, triangle, independent)
 
 
 def _unroll(num: int) -> int:
@@ -119,11 +133,36 @@ def back_substitute(triangle: jax.Array, values: jax.Array, independent: jax.Arr
 
 
 class LeastSquares(NamedTuple):
-    """Coefficients ``(q,)``, residual sum of squares, ``(q,)`` bool of independent columns."""
+    """A least-squares fit of ``q`` columns.
+
+    Attributes:
+      coefficients: ``(q,)``, 0 for dependent columns.
+      residual_sum: sum of squared residuals.
+      independent: ``(q,)`` bool.
+      inverse_factor: ``(q, q)`` ``C`` with ``C C'`` the inverse of the columns' sums of products.
+    """
 
     coefficients: jax.Array
     residual_sum: jax.Array
     independent: jax.Array
+    inverse_factor: jax.Array
+
+
+def solve_factor(terms: jax.Array, target: jax.Array) -> LeastSquares:
+    """Least squares of a target on terms, both columns of one ``compress`` output.
+
+    Args:
+      terms: ``(k, q)``.
+      target: ``(k,)``.
+
+    Returns:
+      A ``LeastSquares``.
+    """
+    basis = orthogonalize(terms, target[:, None])
+    identity = jnp.eye(terms.shape[1], dtype=terms.dtype)
+    sides = jnp.concatenate([basis.coordinates, identity], axis=1)
+    solved = back_substitute(basis.triangle, sides, basis.independent)
+    return LeastSquares(solved[:, 0], basis.residual_sums[0], basis.independent, solved[:, 1:])
 
 
 def least_squares(
@@ -143,12 +182,7 @@ def least_squares(
     if mask is not None:
         columns = jnp.where(mask[:, None], columns, 0.0)
     factor = compress(columns)
-    num = design.shape[1]
-    basis = orthogonalize(factor[:, :num])
-    coordinates = basis.directions.T @ factor[:, num]
-    coefficients = back_substitute(basis.triangle, coordinates, basis.independent)
-    residual = factor[:, num] - factor[:, :num] @ coefficients
-    return LeastSquares(coefficients, jnp.sum(residual**2), basis.independent)
+    return solve_factor(factor[:, :-1], factor[:, -1])
 
 
 class Swept(NamedTuple):
@@ -200,3 +234,55 @@ def sweep(gram: jax.Array, moment: jax.Array, tolerance: float | None = None) ->
 
     table, independent = lax.scan(step, table, jnp.arange(num), unroll=_unroll(num))
     return Swept(table[..., num], table[..., :num], jnp.moveaxis(independent, 0, -1))
+
+
+def gram_tolerance(dtype: jnp.dtype) -> float:
+    """Share of a column's squared norm below which what a Gram matrix leaves of it is noise.
+
+    For Gram matrices that are sums over rows: rounding errors of the sums set the limit, not those
+    of the solve.
+    """
+    return 1e-9 if dtype == jnp.float64 else 1e-5
+
+
+def quadratic_form(matrix: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """``vector' matrix^+ vector`` and the rank of a positive semi-definite matrix.
+
+    Args:
+      matrix: ``(..., p, p)``.
+      vector: ``(..., p)``.
+
+    Returns:
+      The form ``(...)`` and the rank ``(...)`` int32.
+    """
+    swept = sweep(matrix, vector, gram_tolerance(matrix.dtype))
+    form = jnp.sum(swept.solution * vector, axis=-1)
+    return form, jnp.sum(swept.independent, axis=-1, dtype=jnp.int32)
+
+
+def inverse_factor(gram: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Upper-triangular ``C`` with ``C' gram C = I`` on independent columns.
+
+    ``columns @ C`` is then orthonormal where ``gram = columns' columns``: Gram-Schmidt, applied
+    twice, in the metric of the Gram matrix.
+
+    Args:
+      gram: ``(p, p)`` symmetric positive semi-definite.
+
+    Returns:
+      ``(p, p)`` with zero columns for dependent ones, and ``(p,)`` bool of independent columns.
+    """
+    num = gram.shape[0]
+    tolerance = gram_tolerance(gram.dtype)
+
+    def step(factor: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
+        direction = (jnp.arange(num) == j).astype(gram.dtype)
+        for _ in range(2):
+            direction = direction - factor @ (factor.T @ (gram @ direction))
+        left = direction @ gram @ direction
+        usable = left > tolerance * gram[j, j]
+        norm = jnp.sqrt(jnp.where(usable, left, 1.0))
+        column = jnp.where(usable, direction / norm, 0.0)
+        return factor.at[:, j].set(column), usable
+
+    return lax.scan(step, jnp.zeros_like(gram), jnp.arange(num), unroll=_unroll(num))

@@ -45,17 +45,12 @@ def _from_key(key: jax.Array, dtype: jnp.dtype) -> jax.Array:
     return jnp.where(key == 0, 0.0, jnp.where(key < 0, -magnitude, magnitude)).astype(dtype)
 
 
-def _count_two(
-    values: jax.Array, first: jax.Array, second: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Counts at or below two thresholds; packed in one integer they cost one pass over the data."""
-    if values.shape[0] >= 1 << 15:
-        return (
-            jnp.sum(values <= first, dtype=jnp.int32),
-            jnp.sum(values <= second, dtype=jnp.int32),
-        )
-    packed = jnp.sum(jnp.where(values <= first, 1, 0) + jnp.where(values <= second, 1 << 15, 0))
-    return (packed & ((1 << 15) - 1)).astype(jnp.int32), (packed >> 15).astype(jnp.int32)
+def _count_pair(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """How many are True in each of two masks; packed in one integer they cost one pass."""
+    if first.shape[0] >= 1 << 15:
+        return jnp.sum(first, dtype=jnp.int32), jnp.sum(second, dtype=jnp.int32)
+    packed = jnp.sum(jnp.where(first, 1, 0) + jnp.where(second, 1 << 15, 0), dtype=jnp.int32)
+    return packed & ((1 << 15) - 1), packed >> 15
 
 
 def _narrow(bracket: _Bracket, k: jax.Array, threshold: jax.Array, count: jax.Array) -> _Bracket:
@@ -73,7 +68,7 @@ def _narrow(bracket: _Bracket, k: jax.Array, threshold: jax.Array, count: jax.Ar
 def _narrow_two(
     bracket: _Bracket, values: jax.Array, k: jax.Array, first: jax.Array, second: jax.Array
 ) -> _Bracket:
-    count_first, count_second = _count_two(values, first, second)
+    count_first, count_second = _count_pair(values <= first, values <= second)
     bracket = _narrow(bracket, k, first, count_first)
     bracket = _narrow(bracket, k, second, count_second)
     return bracket._replace(num_passes=bracket.num_passes + 1)
@@ -103,30 +98,22 @@ def _interpolate(values: jax.Array, k: jax.Array, bracket: _Bracket) -> _Bracket
 
 
 def _snap(values: jax.Array, k: jax.Array, bracket: _Bracket) -> _Bracket:
-    """Thresholds at data values, which passes a whole group of ties, then bisection.
+    """Thresholds at the smallest value left, which passes a whole group of ties, and halfway.
 
-    Bisection runs in the order of floats, so it ends after as many passes as a float has bits.
+    Halfway is meant in the order of floats, so this ends after as many passes as a float has bits.
     """
-    dtype = values.dtype
-    next_value = jnp.min(jnp.where(values > bracket.lower, values, jnp.inf))
-    last_value = jnp.max(jnp.where(values <= bracket.upper, values, -jnp.inf))
-    bracket = bracket._replace(
-        lower=_from_key(_key(next_value) - 1, dtype).astype(dtype), upper=last_value
-    )
-    bracket = _narrow_two(
-        bracket, values, k, next_value, _from_key(_key(last_value) - 1, dtype).astype(dtype)
-    )
+    smallest = jnp.min(jnp.where(values > bracket.lower, values, jnp.inf))
+    bracket = bracket._replace(lower=_from_key(_key(smallest) - 1, values.dtype))
     lower, upper = _key(bracket.lower), _key(bracket.upper)
-    middle = _from_key((lower >> 1) + (upper >> 1) + (lower & upper & 1), dtype)
-    return _narrow(bracket, k, middle, jnp.sum(values <= middle, dtype=jnp.int32))
+    middle = _from_key((lower >> 1) + (upper >> 1) + (lower & upper & 1), values.dtype)
+    return _narrow_two(bracket, values, k, smallest, middle)
 
 
-def _initial_bracket(values: jax.Array, k: jax.Array) -> _Bracket:
+def _initial_bracket(values: jax.Array, k: jax.Array, largest: jax.Array) -> _Bracket:
     """Bracket from the data's range, narrowed by the order statistics of a strided sample."""
     n = values.shape[0]
-    smallest = jnp.min(values)
-    below = _from_key(_key(smallest) - 1, values.dtype)
-    bracket = _Bracket(below, jnp.max(values), jnp.int32(0), jnp.int32(n), jnp.int32(0))
+    below = _from_key(_key(jnp.min(values)) - 1, values.dtype)
+    bracket = _Bracket(below, largest, jnp.int32(0), jnp.int32(n), jnp.int32(0))
     if n < 4 * _SAMPLE_SIZE:
         return bracket
     sample = values[:: n // _SAMPLE_SIZE][:_SAMPLE_SIZE]
@@ -140,6 +127,28 @@ def _initial_bracket(values: jax.Array, k: jax.Array) -> _Bracket:
     return _narrow_two(bracket, values, k, low, high)
 
 
+@jax.jit
+def _select(values: jax.Array, k: jax.Array) -> jax.Array:
+    largest = jnp.max(values)
+    # A maximum passes NaN on, so this costs no pass of its own.
+    sound = ~jnp.isnan(largest)
+    bracket = lax.while_loop(
+        lambda b: _unfinished(b, k) & _worth_interpolating(b) & sound,
+        lambda b: _interpolate(values, k, b),
+        _initial_bracket(values, k, largest),
+    )
+    bracket = lax.while_loop(
+        lambda b: _unfinished(b, k) & sound, lambda b: _snap(values, k, b), bracket
+    )
+    # Thresholds need not be data values; the finish returns the element that they isolate: the
+    # first above the lower end, or the last up to the upper one, which is a minimum of negatives.
+    from_below = bracket.count_lower == k - 1
+    eligible = jnp.where(from_below, values > bracket.lower, values <= bracket.upper)
+    signed = jnp.where(from_below, values, -values)
+    nearest = jnp.min(jnp.where(eligible, signed, jnp.inf))
+    return jnp.where(sound, jnp.where(from_below, nearest, -nearest), jnp.nan)
+
+
 @jax.custom_jvp
 def kth_smallest(values: jax.Array, k: jax.Array | int) -> jax.Array:
     """The k-th smallest value, exactly.
@@ -147,7 +156,7 @@ def kth_smallest(values: jax.Array, k: jax.Array | int) -> jax.Array:
     Differentiable in ``values``: the tangent of the selected value, averaged over ties.
 
     Args:
-      values: ``(n,)`` floats; ``inf`` sorts last, so it can mark rows out of use.
+      values: ``(n,)`` finite floats, or ``inf``, which sorts last and can mark rows out of use.
       k: rank from 1 to n; may be traced.
 
     Returns:
@@ -158,21 +167,7 @@ def kth_smallest(values: jax.Array, k: jax.Array | int) -> jax.Array:
       >>> float(kth_smallest(jnp.array([3.0, 1.0, 2.0]), 2))
       2.0
     """
-    k = jnp.asarray(k, jnp.int32)
-    has_nan = jnp.any(jnp.isnan(values))
-    bracket = lax.while_loop(
-        lambda b: _unfinished(b, k) & _worth_interpolating(b) & ~has_nan,
-        lambda b: _interpolate(values, k, b),
-        _initial_bracket(values, k),
-    )
-    bracket = lax.while_loop(
-        lambda b: _unfinished(b, k) & ~has_nan, lambda b: _snap(values, k, b), bracket
-    )
-    # Thresholds need not be data values; the finish returns the element that they isolate.
-    above_lower = jnp.min(jnp.where(values > bracket.lower, values, jnp.inf))
-    below_upper = jnp.max(jnp.where(values <= bracket.upper, values, -jnp.inf))
-    found = jnp.where(bracket.count_lower == k - 1, above_lower, below_upper)
-    return jnp.where(has_nan, jnp.nan, found)
+    return _select(values, jnp.asarray(k, jnp.int32))
 
 
 @kth_smallest.defjvp
@@ -259,9 +254,8 @@ def smallest_weights(values: jax.Array, num: jax.Array | int) -> tuple[jax.Array
     threshold = lax.stop_gradient(kth_smallest(values, num))
     below = values < threshold
     tied = values == threshold
-    num_below = jnp.sum(below, dtype=jnp.int32)
-    num_tied = jnp.maximum(jnp.sum(tied, dtype=jnp.int32), 1)
-    share = ((num - num_below) / num_tied).astype(values.dtype)
+    num_tied, num_below = _count_pair(tied, below)
+    share = (num - num_below).astype(values.dtype) / jnp.maximum(num_tied, 1).astype(values.dtype)
     weights = jnp.where(below, 1.0, jnp.where(tied, share, 0.0)).astype(values.dtype)
     total = jnp.sum(jnp.where(weights > 0, weights * values, 0.0))
     return weights, total
