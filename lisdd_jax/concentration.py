@@ -1,11 +1,13 @@
 """The search for a least-trimmed-squares fit: random starts and concentration steps.
 
 FAST-LTS (Rousseeuw and Van Driessen, 2006): many fits to a minimal random subset, two concentration
-steps each, the best ones to convergence. With many rows the starts are judged on a subsample.
+steps each, the best ones to convergence. With many rows this happens on a subsample, and only the
+ends that lead on all rows go on there.
 """
 
 import itertools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -107,6 +109,24 @@ def _converge(rows: _Rows, solutions: jax.Array, num: jax.Array) -> tuple[_Candi
     return end.best, jnp.any(end.active)
 
 
+def _for_each(function: Callable[[jax.Array], Any], solutions: jax.Array) -> Any:
+    """Apply a function of ``(1, p)`` to every candidate: in turn on a CPU, else all at once.
+
+    In turn, the rows' values of one candidate stay in cache, and none waits for the slowest.
+    """
+    each = solutions[:, None, :]
+    return lax.platform_dependent(
+        each, cpu=lambda each: lax.map(function, each), default=jax.vmap(function)
+    )
+
+
+def _lead(rows: _Rows, solutions: jax.Array, num: jax.Array, num_kept: int) -> jax.Array:
+    """The candidates with the lowest objectives on all rows, one step on."""
+    moved = _for_each(lambda one: _concentrate(rows, one, num), solutions)
+    candidates = _Candidates(moved.solutions[:, 0], moved.objectives[:, 0])
+    return _best(candidates, jnp.ones(solutions.shape[0], bool), num_kept)
+
+
 def _row_table(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Positions of the rows in use, first; and their count."""
     positions = jnp.nonzero(mask, size=mask.shape[0], fill_value=0)[0]
@@ -193,10 +213,13 @@ def search(
     solutions, good = _elemental_starts(key_starts, judge, num_starts)
     first = _first_steps(judge, solutions, judge_num)
     chosen = _best(first, good, min(num_candidates, num_starts))
-    candidates, unfinished = _converge(rows, chosen, num)
-    winner = jnp.argmin(candidates.objectives)
+    if nested:
+        settled, _ = _converge(judge, chosen, judge_num)
+        chosen = _lead(rows, settled.solutions, num, -(-chosen.shape[0] // 3))
+    candidates, unfinished = _for_each(lambda one: _converge(rows, one, num), chosen)
+    winner = jnp.argmin(candidates.objectives[:, 0])
     status = first_failure(
         status_if(~jnp.any(good), Status.DEGENERATE_STARTS),
-        status_if(unfinished, Status.ITERATION_LIMIT),
+        status_if(jnp.any(unfinished), Status.ITERATION_LIMIT),
     )
-    return candidates.solutions[winner], candidates.objectives[winner], status
+    return candidates.solutions[winner, 0], candidates.objectives[winner, 0], status

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from lisdd_jax import cell_fits, clean_regime, concentration, detection, localization, selection
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import least_squares, order
+from lisdd_jax.numerics import order
 from lisdd_jax.prepared import Prepared, prepare
 from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
@@ -74,21 +74,14 @@ def _fit_form(data: Prepared, stages: Stages) -> Form:
     """The chosen terms refitted on all rows of the region, with standard errors."""
     chosen = stages.selection
     residuals = _residuals(data, stages.regime)
-    terms = jnp.where(chosen.support, data.features, 0.0)
-    columns = jnp.column_stack([terms, residuals])
-    factor = least_squares.compress(jnp.where(stages.inside[:, None], columns, 0.0))
-    fit = least_squares.solve_factor(factor[:, :-1], factor[:, -1])
-    degrees = jnp.sum(stages.inside) - jnp.sum(fit.independent)
-    variance = jnp.where(degrees > 0, fit.residual_sum / jnp.maximum(degrees, 1), jnp.nan)
-    spread = jnp.sum(fit.inverse_factor**2, axis=1) * variance
-    stderr = jnp.where(chosen.support, jnp.sqrt(jnp.where(spread > 0, spread, 0.0)), jnp.nan)
+    fitted, stderr = selection.fit_terms(data.features, residuals, chosen.support, stages.inside)
     nothing = ~jnp.any(stages.inside)
     status = first_failure(stages.status, status_if(nothing, Status.NOTHING_FLAGGED), chosen.status)
     # Where nothing is flagged there is nothing to select, which is no failure of the selection.
     status = jnp.where(nothing & ~is_failure(stages.status), Status.NOTHING_FLAGGED, status)
     return Form(
         support=chosen.support & ~nothing,
-        coefficients=jnp.where(chosen.support, fit.coefficients, 0.0),
+        coefficients=fitted,
         stderr=stderr,
         error=chosen.error,
         errors=chosen.errors,

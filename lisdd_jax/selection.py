@@ -138,6 +138,31 @@ def select(
     )
 
 
+def fit_terms(
+    features: jax.Array, residuals: jax.Array, support: jax.Array, inside: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Least squares of residuals on the terms of a support.
+
+    Args:
+      features: ``(n, L)``.
+      residuals: ``(n,)``.
+      support: ``(L,)`` bool.
+      inside: ``(n,)`` bool, rows to use.
+
+    Returns:
+      Coefficients ``(L,)``, 0 off the support, and their standard errors ``(L,)``, NaN off the
+      support and where no degree of freedom is left.
+    """
+    columns = jnp.column_stack([jnp.where(support, features, 0.0), residuals])
+    factor = least_squares.compress(jnp.where(inside[:, None], columns, 0.0))
+    fit = least_squares.solve_factor(factor[:, :-1], factor[:, -1])
+    degrees = jnp.sum(inside) - jnp.sum(fit.independent)
+    variance = jnp.where(degrees > 0, fit.residual_sum / jnp.maximum(degrees, 1), jnp.nan)
+    squares = jnp.sum(fit.inverse_factor**2, axis=1) * variance
+    stderr = jnp.where(squares > 0, jnp.sqrt(jnp.where(squares > 0, squares, 1.0)), squares)
+    return jnp.where(support, fit.coefficients, 0.0), jnp.where(support, stderr, jnp.nan)
+
+
 _select_jitted = partial(jax.jit, static_argnames="max_terms")(select)
 
 
