@@ -6,6 +6,20 @@ from typing import Any
 
 from jax.tree_util import register_dataclass
 
+METHODS = ("calibrated", "published")
+
+_SMALLEST = {
+    "num_cells": 2,
+    "max_terms": 1,
+    "max_regions": 1,
+    "window": 1,
+    "reach": 0,
+    "num_blocks": 4,
+    "num_splits": 1,
+    "max_iterations": 1,
+    "num_starts": 1,
+}
+
 
 def _static(default: Any) -> Any:
     return field(default=default, metadata={"static": True})
@@ -19,29 +33,62 @@ class Config:
     Numbers are traced: changing one does not recompile. The rest is static.
 
     Attributes:
-      trim: share of rows left out by the least-trimmed-squares start, in [0, 0.5].
-      alpha_cell: level of the test of one cell.
-      tolerance: relative excess of holdout error within which a smaller support wins.
+      alpha_cell: level of the test of one cell. In the calibrated method two neighbours below 0.01
+        are flagged as well.
       alpha: level of the certificate.
+      tolerance: relative excess of holdout error within which a smaller support wins.
+      trim: share of rows left out by the least-trimmed-squares start, in [0, 0.5] (published).
+      alpha_search: level at which the search for the clean regime drops a group of cells.
+      alpha_fit: level of the lack-of-fit test of the clean regime.
+      alpha_doubt: the same where cells are flagged and split A shows other terms.
+      alpha_back: lack-of-fit level above which rows that refined edges free serve the physics.
+      alpha_differ: level at which a rival regime counts as another law.
+      doubt: share of a regime's rows discounted per standard deviation of lack of fit, when
+        regimes are compared.
+      ambiguity: rows of a rival regime over those of the clean one from which the two are even.
+      ambiguity_overlap: the same for a rival that shares rows with the clean regime.
+      separation: standard errors of held-out gain from which regions keep terms of their own.
+      method: ``"calibrated"``, or ``"published"`` for the algorithm as printed (static).
       num_cells: cells of the axis when no edges are given (static).
       max_terms: largest support (static).
-      max_iterations: limit of the clean-regime iteration (static).
-      num_starts: random starts of the trimmed fit (static).
+      max_regions: most regions reported (static, calibrated).
+      window: the search starts from every window of so many adjacent groups (static, calibrated).
+      reach: groups beyond a flagged run that its edges may enter (static, calibrated).
+      num_blocks: blocks of rows at which edges are first placed (static, calibrated).
+      num_splits: random splits whose certificates are combined (static, calibrated).
+      max_iterations: limit of the clean-regime iteration (static, published).
+      num_starts: random starts of the trimmed fit (static, published).
     """
 
-    trim: Any = 0.36
     alpha_cell: Any = 1e-3
-    tolerance: Any = 0.15
     alpha: Any = 0.05
+    tolerance: Any = 0.15
+    trim: Any = 0.36
+    alpha_search: Any = 0.01
+    alpha_fit: Any = 2e-3
+    alpha_doubt: Any = 0.01
+    alpha_back: Any = 0.05
+    alpha_differ: Any = 1e-3
+    doubt: Any = 0.15
+    ambiguity: Any = 0.75
+    ambiguity_overlap: Any = 0.95
+    separation: Any = 2.0
+    method: str = _static("calibrated")
     num_cells: int = _static(14)
     max_terms: int = _static(2)
+    max_regions: int = _static(4)
+    window: int = _static(4)
+    reach: int = _static(2)
+    num_blocks: int = _static(128)
+    num_splits: int = _static(1)
     max_iterations: int = _static(4)
     num_starts: int = _static(100)
 
     def __post_init__(self) -> None:
         """Check the static fields; traced numbers are checked at the public boundary."""
-        smallest = {"num_cells": 2, "max_terms": 1, "max_iterations": 1, "num_starts": 1}
-        for name, least in smallest.items():
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
+        for name, least in _SMALLEST.items():
             value = getattr(self, name)
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
@@ -49,4 +96,4 @@ class Config:
     @classmethod
     def paper(cls, **changes: Any) -> "Config":
         """The published algorithm with its settings; ``changes`` replace single fields."""
-        return dataclasses.replace(cls(), **changes)
+        return dataclasses.replace(cls(method="published"), **changes)

@@ -6,11 +6,28 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax import partition, published, validation
+from lisdd_jax.calibrated import run
 from lisdd_jax.config import Config
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.results import Diagnosis
 
-_diagnose = jax.jit(full_precision(published.run))
+_RUNS = {"calibrated": run.run, "published": published.run}
+
+
+@jax.jit
+@full_precision
+def _diagnose(
+    key: jax.Array,
+    design: jax.Array,
+    response: jax.Array,
+    axis: jax.Array,
+    features: jax.Array,
+    edges: jax.Array,
+    mask: jax.Array,
+    config: Config,
+) -> Diagnosis:
+    method = _RUNS[config.method]
+    return method(key, design, response, axis, features, edges, mask, config)
 
 
 def diagnose(

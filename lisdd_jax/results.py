@@ -3,7 +3,11 @@
 One shape everywhere: estimates, then diagnostics, then ``status``. Batched results are the same
 classes with leading axes, as ``vmap`` leaves them. Symbols for shapes: ``p`` physics columns, ``L``
 candidate terms, ``R`` cells, ``K`` region slots, ``S`` supports in the order of
-``selection.supports``.
+``selection.supports``. ``K`` is ``(R + 1) // 2``, the most runs that the cells can hold, in the
+published method, and at most ``Config.max_regions`` in the calibrated one.
+
+"(calibrated)" marks what the published method does not have: its numbers are NaN and its flags
+False there.
 """
 
 import enum
@@ -37,6 +41,7 @@ class Cells:
       statistic: ``(R,)`` test statistic of the evidence in use; NaN where a cell is not testable.
       p_value, log_p_value: ``(R,)`` its upper tail.
       flagged: ``(R,)`` bool, the cells called discrepant.
+      noisier: ``(R,)`` bool, cells with larger noise but no wrong mean (calibrated).
     """
 
     lower: jax.Array
@@ -48,6 +53,7 @@ class Cells:
     p_value: jax.Array
     log_p_value: jax.Array
     flagged: jax.Array
+    noisier: jax.Array
 
 
 @register_dataclass
@@ -63,7 +69,13 @@ class Regions:
       coefficients, stderr: ``(K, L)`` term coefficients and their standard errors, 0 and NaN off
         the support.
       equivalent: ``(K, S)`` bool, supports as good as the chosen one.
-      statistic, p_value, log_p_value: ``(K,)`` evidence for the interval.
+      statistic, p_value, log_p_value: ``(K,)`` evidence for the interval. Calibrated: the partial
+        F of the overlapping region and form chosen on split A, on the rows held out; 0, 1 and 0
+        where split A shows no such region.
+      lower_interval, upper_interval: ``(K, 2)`` 95 % confidence intervals of the ends (calibrated).
+      adjusted_p_value: ``(K,)`` the larger of that test and its heteroskedasticity-robust form,
+        adjusted over the regions of split A for the false-discovery rate (calibrated).
+      shared: bool, the regions share one mechanism; False where there is but one (calibrated).
     """
 
     lower: jax.Array
@@ -77,6 +89,10 @@ class Regions:
     statistic: jax.Array
     p_value: jax.Array
     log_p_value: jax.Array
+    lower_interval: jax.Array
+    upper_interval: jax.Array
+    adjusted_p_value: jax.Array
+    shared: jax.Array
 
 
 @register_dataclass
@@ -84,12 +100,17 @@ class Regions:
 class Form:
     """The missing mechanism chosen by holdout.
 
+    Where regions have mechanisms of their own, this is the one of the region in which it gains
+    most; ``Regions`` has them all.
+
     Attributes:
       support: ``(L,)`` bool, the chosen terms; all False where nothing was chosen.
       coefficients, stderr: ``(L,)`` fitted on all rows of the region; 0 and NaN off the support.
       error: mean squared holdout error of the chosen support.
       errors: ``(S,)`` holdout error of every support, inf where it is rank-deficient.
       equivalent: ``(S,)`` bool, supports within the tolerance of the best error.
+      frequency: ``(S,)`` share of the random splits that chose each support on split A; NaN with
+        a single split (calibrated).
       status: int32.
     """
 
@@ -99,6 +120,7 @@ class Form:
     error: jax.Array
     errors: jax.Array
     equivalent: jax.Array
+    frequency: jax.Array
     status: jax.Array
 
 
@@ -107,10 +129,14 @@ class Form:
 class Certificate:
     """The held-out F-test; every number is NaN where it is undefined (see ``status``).
 
+    With several random splits the p-values are twice their median over the splits, and all else is
+    from the split that has the median.
+
     Attributes:
       statistic, df_num, df_den: the ratio and its degrees of freedom.
       p_value, log_p_value: upper tail.
-      reject: bool, ``p_value < alpha``; False where undefined.
+      p_value_robust: upper tail of the test with the HC3 covariance (calibrated).
+      reject: bool, every p-value here is below ``alpha``; False where undefined.
       support: ``(L,)`` bool, the terms tested (those chosen on split A).
       flagged: ``(R,)`` bool, the region tested (that chosen on split A).
       status: int32.
@@ -121,6 +147,7 @@ class Certificate:
     df_den: jax.Array
     p_value: jax.Array
     log_p_value: jax.Array
+    p_value_robust: jax.Array
     reject: jax.Array
     support: jax.Array
     flagged: jax.Array
@@ -142,6 +169,8 @@ class Diagnosis:
       test: the certificate from the held-out half.
       num_rows: rows in use.
       num_iterations: iterations of the clean-regime search.
+      runner_up: rows of the largest rival regime, which the physics fits with other coefficients,
+        over those of the clean one; 0 where there is none (calibrated).
       verdict: int32, a ``Verdict``.
       status: int32, a ``Status``; the first failure of the stages.
     """
@@ -155,5 +184,6 @@ class Diagnosis:
     test: Certificate
     num_rows: jax.Array
     num_iterations: jax.Array
+    runner_up: jax.Array
     verdict: jax.Array
     status: jax.Array

@@ -1,0 +1,96 @@
+"""The physics with and without added columns, on one set of rows: ordinary F and HC3."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax.calibrated.evidence import Ratio, wald_ratio
+from lisdd_jax.calibrated.local_fits import LARGEST_LEVERAGE
+from lisdd_jax.numerics import least_squares
+
+
+class Physics(NamedTuple):
+    """The law on some rows.
+
+    Attributes:
+      step: ``(p,)`` from the first fit, in the frame.
+      covariance: ``(p, p)``.
+      variance: of the noise.
+      num_rows: rows fitted.
+    """
+
+    step: jax.Array
+    covariance: jax.Array
+    variance: jax.Array
+    num_rows: jax.Array
+
+
+class Added(NamedTuple):
+    """Physics and ``c`` added columns of unit norm.
+
+    Attributes:
+      physics: the law without the added columns.
+      coefficients: ``(c,)`` of the added columns.
+      covariance, robust_covariance: ``(c, c)``, ordinary and HC3.
+      ordinary, robust: partial F ratio of all added columns, and its HC3 Wald form.
+    """
+
+    physics: Physics
+    coefficients: jax.Array
+    covariance: jax.Array
+    robust_covariance: jax.Array
+    ordinary: Ratio
+    robust: Ratio
+
+
+def fit_added(
+    basis: jax.Array,
+    residual: jax.Array,
+    columns: jax.Array,
+    mask: jax.Array,
+    smallest_variance: jax.Array,
+) -> Added:
+    """Fit the physics with and without added columns.
+
+    Args:
+      basis: ``(n, p)`` physics in the frame.
+      residual: ``(n,)`` response about a first fit.
+      columns: ``(n, c)``.
+      mask: ``(n,)`` bool, rows to use.
+      smallest_variance: added to the noise variance, so that rounding errors are no evidence.
+
+    Returns:
+      An ``Added``; its ratios are undefined where no column is independent or no rows are left.
+    """
+    size = basis.shape[1]
+    design = jnp.where(mask[:, None], jnp.concatenate([basis, columns], axis=1), 0.0)
+    residual = jnp.where(mask, residual, 0.0)
+    norm = jnp.sqrt(jnp.sum(design[:, size:] ** 2, axis=0))
+    norm = jnp.concatenate([jnp.ones(size, norm.dtype), jnp.where(norm > 0, norm, 1.0)])
+    design = design / norm
+    gram, cross = design.T @ design, design.T @ residual
+    tolerance = least_squares.gram_tolerance(gram.dtype)
+    law = least_squares.sweep(gram[:size, :size], cross[:size], tolerance)
+    fit = least_squares.sweep(gram, cross, tolerance)
+    num_rows = jnp.sum(mask)
+    rank_law, rank = jnp.sum(law.independent), jnp.sum(fit.independent)
+    df_den = jnp.maximum(num_rows - rank, 0)
+    left = residual - design @ fit.solution
+    variance = jnp.sum(left**2) / jnp.maximum(df_den, 1) + smallest_variance
+    gain = jnp.maximum(fit.solution @ cross - law.solution @ cross[:size], 0.0)
+    leverage = jnp.minimum(jnp.sum((design @ fit.inverse) * design, axis=1), LARGEST_LEVERAGE)
+    weighted = design * (left / (1 - leverage))[:, None]
+    robust = (fit.inverse @ (weighted.T @ weighted) @ fit.inverse)[size:, size:]
+    added = fit.solution[size:]
+    wald, rank_robust = least_squares.quadratic_form(robust, added)
+    dof = jnp.maximum(num_rows - rank_law, 1)
+    variance_law = jnp.sum((residual - design[:, :size] @ law.solution) ** 2) / dof
+    return Added(
+        physics=Physics(law.solution, law.inverse * variance_law, variance_law, num_rows),
+        coefficients=added,
+        covariance=fit.inverse[size:, size:] * variance,
+        robust_covariance=robust,
+        ordinary=wald_ratio(gain / variance, rank - rank_law, df_den),
+        robust=wald_ratio(wald, rank_robust, df_den),
+    )

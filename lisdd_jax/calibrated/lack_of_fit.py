@@ -1,0 +1,85 @@
+"""Does the physics misfit the groups that it calls clean?"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax.calibrated import evidence
+from lisdd_jax.calibrated.evidence import Ratio
+from lisdd_jax.calibrated.local_fits import NUM_SMOOTH, LocalFits
+from lisdd_jax.numerics import least_squares
+
+
+class LackOfFit(NamedTuple):
+    """Tests of a regime against itself, and its noise variance; ``(...)`` for several regimes.
+
+    Attributes:
+      smooth: F of low-order polynomials of the axis, over all clean groups, added to the physics.
+      all: F of everything that the groups' own fits add.
+      variance: pure-error variance of the clean groups.
+    """
+
+    smooth: Ratio
+    all: Ratio
+    variance: jax.Array
+
+
+def _enlarged(fits: LocalFits) -> jax.Array:
+    """Coordinates of physics and polynomials, ``(R, d, p + NUM_SMOOTH)``."""
+    return jnp.concatenate([fits.physics, fits.smooth], axis=-1)
+
+
+def _sums(fits: LocalFits, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
+    columns = _enlarged(fits)
+    gram = jnp.einsum("rdi,rdj->rij", columns, columns)
+    cross = jnp.einsum("rdi,rd->ri", columns, fits.own)
+    return evidence.total(weight, gram), evidence.total(weight, cross)
+
+
+def ordinary(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array) -> LackOfFit:
+    """Lack of fit of regimes ``clean (..., R)``.
+
+    Args:
+      fits: the groups' own fits.
+      clean: ``(..., R)`` bool.
+      smallest_variance: added to the noise variance.
+
+    Returns:
+      A ``LackOfFit``.
+    """
+    weight = clean.astype(fits.num_rows.dtype)
+    size = fits.cross.shape[-1]
+    gram, cross = _sums(fits, weight)
+    square = evidence.total(weight, fits.square)
+    tolerance = least_squares.gram_tolerance(gram.dtype)
+    law = least_squares.sweep(gram[..., :size, :size], cross[..., :size], tolerance)
+    more = least_squares.sweep(gram, cross, tolerance)
+    explained = jnp.sum(law.solution * cross[..., :size], axis=-1)
+    gain = jnp.maximum(jnp.sum(more.solution * cross, axis=-1) - explained, 0)
+    rank = jnp.sum(law.independent, axis=-1)
+    df_smooth = (jnp.sum(more.independent, axis=-1) - rank).astype(weight.dtype)
+    df_all = evidence.total(weight, fits.rank) - rank
+    df_den = evidence.total(weight, fits.error_dof)
+    variance = evidence.total(weight, fits.residual_sum) / jnp.maximum(df_den, 1)
+    scale = variance + smallest_variance
+    left = jnp.maximum(square - explained, 0)
+    return LackOfFit(
+        smooth=Ratio(gain / jnp.maximum(df_smooth, 1) / scale, df_smooth, df_den),
+        all=Ratio(left / jnp.maximum(df_all, 1) / scale, df_all, df_den),
+        variance=scale,
+    )
+
+
+def robust(fits: LocalFits, clean: jax.Array, df_den: jax.Array) -> Ratio:
+    """The HC3 Wald form of ``LackOfFit.smooth`` for one regime ``(R,)``."""
+    weight = clean.astype(fits.num_rows.dtype)
+    gram, cross = _sums(fits, weight)
+    fit = least_squares.sweep(gram, cross, least_squares.gram_tolerance(gram.dtype))
+    columns = _enlarged(fits)
+    meat = jnp.einsum("r,rdi,rde,rej->ij", weight, columns, fits.meat, columns)
+    covariance = fit.inverse @ meat @ fit.inverse
+    wald, rank = least_squares.quadratic_form(
+        covariance[-NUM_SMOOTH:, -NUM_SMOOTH:], fit.solution[-NUM_SMOOTH:]
+    )
+    return evidence.wald_ratio(wald, rank, df_den)

@@ -1,0 +1,151 @@
+"""Rows in the order of the axis, groups of cells with enough rows, and balanced random splits."""
+
+import itertools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax.prepared import Prepared
+
+
+class Ordered(NamedTuple):
+    """Rows sorted along the axis, those out of use last and zero.
+
+    Attributes:
+      basis: ``(n, p)`` physics in the frame.
+      residual: ``(n,)`` response less a first least-squares fit.
+      initial: ``(p,)`` that fit, in the frame.
+      terms: ``(n, L)`` candidate terms over their root mean square.
+      term_scale: ``(L,)`` those root mean squares.
+      axis: ``(n,)``; inf out of use.
+      used: ``(n,)`` bool.
+      cell: ``(n,)``; the number of cells out of use.
+      edges: ``(R + 1,)`` of the cells.
+      smallest_variance: variance at or below which residuals are rounding errors.
+    """
+
+    basis: jax.Array
+    residual: jax.Array
+    initial: jax.Array
+    terms: jax.Array
+    term_scale: jax.Array
+    axis: jax.Array
+    used: jax.Array
+    cell: jax.Array
+    edges: jax.Array
+    smallest_variance: jax.Array
+
+
+def order_rows(data: Prepared) -> Ordered:
+    """Sort the rows along the axis and take the response about a first fit.
+
+    Residual sums of squares from sums of products then do not cancel.
+    """
+    axis = jnp.where(data.mask, data.axis, jnp.inf)
+    order = jnp.argsort(axis)
+    basis, response, terms = data.basis[order], data.centered[order], data.features[order]
+    count = jnp.maximum(jnp.sum(data.mask), 1).astype(basis.dtype)
+    initial = basis.T @ response / count
+    residual = response - basis @ initial
+    correction = basis.T @ residual / count
+    scale = jnp.sqrt(jnp.sum(terms**2, axis=0) / count)
+    scale = jnp.where(scale > 0, scale, 1.0)
+    info = jnp.finfo(basis.dtype)
+    smallest = (64 * info.eps) ** 2 * jnp.sum(data.response**2) / count + info.tiny
+    return Ordered(
+        basis=basis,
+        residual=residual - basis @ correction,
+        initial=initial + correction,
+        terms=terms / scale,
+        term_scale=scale,
+        axis=axis[order],
+        used=data.mask[order],
+        cell=data.cell[order],
+        edges=data.edges,
+        smallest_variance=smallest,
+    )
+
+
+class Groups(NamedTuple):
+    """Neighbouring cells taken together: group of every cell ``(R,)``, and how many groups."""
+
+    of_cell: jax.Array
+    num: jax.Array
+
+
+def group_cells(count: jax.Array, least: int) -> Groups:
+    """Join neighbouring cells until each group has enough rows.
+
+    Args:
+      count: ``(R,)`` int, rows per cell.
+      least: rows that a group needs.
+
+    Returns:
+      A ``Groups`` with at least one group; what is left over at the end joins the last.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> groups = group_cells(jnp.array([5, 2, 3, 6, 1]), 5)
+      >>> groups.of_cell.tolist(), int(groups.num)
+      ([0, 1, 1, 2, 2], 3)
+    """
+
+    def step(
+        carry: tuple[jax.Array, jax.Array], rows: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+        gathered, group = carry
+        gathered = gathered + rows
+        full = gathered >= least
+        return (jnp.where(full, 0, gathered), group + full), group
+
+    start = (jnp.zeros((), count.dtype), jnp.int32(0))
+    (_, num), group = jax.lax.scan(step, start, count)
+    return Groups(jnp.minimum(group, jnp.maximum(num - 1, 0)), jnp.maximum(num, 1))
+
+
+_ORDERS_OF_FOUR = tuple(itertools.permutations(range(4)))
+
+
+def split_labels(key: jax.Array, num_rows: int) -> jax.Array:
+    """Labels 0 to 3, each once in every four consecutive rows, at random.
+
+    Labels 0 and 1 make split A, 2 and 3 split B; even and odd ones are the two folds of either. So
+    all parts cover the axis evenly.
+
+    Args:
+      key: typed key.
+      num_rows: how many rows (static).
+
+    Returns:
+      ``(num_rows,)`` int32.
+    """
+    choice = jax.random.randint(key, (-(-num_rows // 4),), 0, len(_ORDERS_OF_FOUR))
+    return jnp.asarray(_ORDERS_OF_FOUR, jnp.int32)[choice].reshape(-1)[:num_rows]
+
+
+class AxisPlaces(NamedTuple):
+    """Axis values at positions between sorted rows.
+
+    Attributes:
+      below, above: the nearest rows in use, or the end of the cells.
+      middle: half way between the two; an end of the cells where no row is in use beyond.
+    """
+
+    below: jax.Array
+    middle: jax.Array
+    above: jax.Array
+
+
+def axis_places(
+    axis: jax.Array, mask: jax.Array, edges: jax.Array, position: jax.Array
+) -> AxisPlaces:
+    """Where positions ``(...)`` between the sorted rows in ``mask`` lie on the axis."""
+    before = jnp.arange(axis.shape[0]) < position[..., None]
+    below = jnp.max(jnp.where(mask & before, axis, -jnp.inf), axis=-1)
+    above = jnp.min(jnp.where(mask & ~before, axis, jnp.inf), axis=-1)
+    first, last = jnp.isinf(below), jnp.isinf(above)
+    below = jnp.where(first, edges[0], below)
+    above = jnp.where(last, edges[-1], above)
+    middle = jnp.where(last, edges[-1], jnp.where(first, edges[0], (below + above) / 2))
+    return AxisPlaces(below, middle, above)

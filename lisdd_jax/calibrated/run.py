@@ -1,0 +1,99 @@
+"""The calibrated method: all stages for one data set, and the certificate from held-out rows."""
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax import selection
+from lisdd_jax.calibrated import ordering, outcome, splits, stages
+from lisdd_jax.calibrated.ordering import Ordered
+from lisdd_jax.calibrated.stages import Stages
+from lisdd_jax.config import Config
+from lisdd_jax.prepared import prepare
+from lisdd_jax.results import Diagnosis
+from lisdd_jax.status import Status, first_failure, is_failure, status_if
+from lisdd_jax.verdicts import Findings, decide_calibrated
+
+
+def _collect(
+    rows: Ordered, full: Stages, reject: jax.Array, agrees: jax.Array, config: Config
+) -> Findings:
+    """What the verdict rests on; ``agrees`` says that split A shows the form of all rows."""
+    regime = full.regime
+    flagged = jnp.any(regime.flagged)
+    enough = (jnp.sum(rows.used) > rows.basis.shape[1] + 2) & (full.groups.num >= 3)
+    doubtful = flagged & (regime.log_p_fit < jnp.log(config.alpha_doubt)) & ~agrees
+    misfit = ~regime.adequate | (regime.log_p_fit < jnp.log(config.alpha_fit)) | doubtful
+    # Too few groups to search still show a law that is wrong everywhere.
+    misfit_of_few = full.log_p_physics < jnp.log(config.alpha_fit)
+    return Findings(
+        enough=enough,
+        adequate=~jnp.where(enough, misfit, misfit_of_few),
+        ambiguous=regime.runner_up > config.ambiguity,
+        flagged=flagged,
+        usable=full.form.usable,
+        certified=reject & agrees,
+    )
+
+
+def run(
+    key: jax.Array,
+    design: jax.Array,
+    response: jax.Array,
+    axis: jax.Array,
+    features: jax.Array,
+    edges: jax.Array,
+    mask: jax.Array,
+    config: Config,
+) -> Diagnosis:
+    """The calibrated method on one data set; the traced body of ``diagnose``.
+
+    Args:
+      key, design, response, axis, features, edges, mask, config: as for ``diagnose``.
+
+    Returns:
+      A ``Diagnosis``.
+    """
+    config = jax.tree.map(lambda number: jnp.asarray(number, response.dtype), config)
+    data, data_status = prepare(design, response, axis, features, edges, mask)
+    rows = ordering.order_rows(data)
+    keys = jax.random.split(key, config.num_splits)
+    labels = jax.vmap(lambda key: ordering.split_labels(key, response.shape[0]))(keys)
+    masks = jnp.concatenate([rows.used[None], rows.used & (labels < 2)])
+    folds = jnp.concatenate([labels[:1], labels]) % 2
+    # One compiled body runs on all rows and on every split A.
+    found = jax.lax.map(
+        lambda part: stages.run_stages(rows, part[0], part[1], config), (masks, folds)
+    )
+    full, halves = (
+        jax.tree.map(lambda leaf, part=part: leaf[part], found) for part in (0, slice(1, None))
+    )
+    tests = jax.vmap(lambda half, mask: splits.test_split(rows, half, mask))(
+        halves, rows.used & (labels >= 2)
+    )
+    table = jnp.asarray(selection.supports(features.shape[1], config.max_terms))
+    regime = full.regime
+    status = first_failure(
+        data_status,
+        status_if(~regime.determined, Status.NO_CLEAN_CELLS),
+        status_if(regime.variance <= 4 * rows.smallest_variance, Status.EXACT_FIT),
+    )
+    test = outcome.make_certificate(status, halves, tests, table, config)
+    regions = outcome.make_regions(rows, full, halves, tests, table)
+    agrees = splits.splits_agree(full, halves, tests, regions.support, table)
+    findings = _collect(rows, full, test.reject, agrees, config)
+    undefined = jnp.where(is_failure(status), jnp.nan, 1.0)
+    physics = full.physics
+    return Diagnosis(
+        coefficients=data.frame.coefficients(rows.initial + physics.step) * undefined,
+        covariance=data.frame.covariance(physics.covariance) * undefined,
+        scale=jnp.sqrt(physics.variance) * undefined,
+        cells=outcome.make_cells(rows, full),
+        regions=regions,
+        form=outcome.make_form(status, full, halves, regions, config),
+        test=test,
+        num_rows=jnp.sum(rows.used, dtype=jnp.int32),
+        num_iterations=regime.num_steps,
+        runner_up=regime.runner_up,
+        verdict=decide_calibrated(status, findings),
+        status=status,
+    )
