@@ -33,10 +33,15 @@ class PartialF:
     status: jax.Array
 
 
+def _residual_sum(columns: jax.Array, fit: least_squares.Orthogonal, num: int) -> jax.Array:
+    """Residual sum of the first ``num`` columns; its derivative is that at fixed coefficients."""
+    triangle, coordinates = fit.triangle[:num, :num], fit.coordinates[:num]
+    fixed = least_squares.back_substitute(triangle, coordinates, fit.independent[:num])[:, 0]
+    return jnp.sum((columns[:, -1] - columns[:, :num] @ fixed) ** 2)
+
+
 @full_precision
-def partial_f(
-    basis: jax.Array, extra: jax.Array, response: jax.Array, mask: jax.Array
-) -> PartialF:
+def partial_f(basis: jax.Array, extra: jax.Array, response: jax.Array, mask: jax.Array) -> PartialF:
     """The partial F-test in a well-conditioned frame; the traced core of ``f_test``.
 
     Args:
@@ -50,18 +55,21 @@ def partial_f(
     """
     size = basis.shape[1]
     columns = jnp.where(mask[:, None], jnp.column_stack([basis, extra, response]), 0.0)
-    factor = least_squares.compress(columns)
+    nonfinite = ~jnp.all(jnp.isfinite(columns))
+    factor = least_squares.compress(jax.lax.stop_gradient(columns))
     target = factor[:, -1]
     fit = least_squares.orthogonalize(factor[:, :-1], target[:, None])
+    smaller, larger = (_residual_sum(columns, fit, num) for num in (size, columns.shape[1] - 1))
     # Orthogonal coordinates give the drop in the residual sum without a difference of two sums.
-    gain = jnp.sum(fit.coordinates[size:] ** 2)
-    residual_sum = fit.residual_sums[0]
+    gain = least_squares.attach(jnp.sum(fit.coordinates[size:] ** 2), smaller - larger)
+    residual_sum = least_squares.attach(fit.residual_sums[0], larger)
     df_num = jnp.sum(fit.independent[size:])
     df_den = jnp.sum(mask) - jnp.sum(fit.independent)
     total = jnp.sum(target**2)
     negligible = (1e2 * jnp.finfo(target.dtype).eps) ** 2 * total
     exact = residual_sum <= negligible
     status = first_failure(
+        status_if(nonfinite, Status.NONFINITE_INPUT),
         status_if(df_num == 0, Status.NO_USABLE_TERMS),
         status_if(df_den < 1, Status.TOO_FEW_TEST_ROWS),
         status_if(exact & (gain <= negligible), Status.ZERO_SCALE),
@@ -90,14 +98,16 @@ def partial_f(
 
 @jax.jit
 @full_precision
-def _f_test(
-    design: jax.Array, extra: jax.Array, response: jax.Array, mask: jax.Array
-) -> PartialF:
+def _f_test(design: jax.Array, extra: jax.Array, response: jax.Array, mask: jax.Array) -> PartialF:
     frame = whiten(design, response, mask)
     centered = frame.center_response(design, response)
     test = partial_f(frame.to_basis(design), extra, centered, mask)
+    finite = jnp.isfinite(response) & jnp.all(jnp.isfinite(design), axis=1)
     status = first_failure(
-        status_if(~jnp.all(frame.independent), Status.RANK_DEFICIENT_DESIGN), test.status
+        status_if(jnp.any(mask & ~finite), Status.NONFINITE_INPUT),
+        status_if(~jnp.any(mask), Status.TOO_FEW_TEST_ROWS),
+        status_if(~jnp.all(frame.independent), Status.RANK_DEFICIENT_DESIGN),
+        test.status,
     )
     undefined = jnp.where(is_failure(status), jnp.nan, 1.0)
     numbers = {

@@ -44,7 +44,11 @@ def adjust_p_values(p_values: Any, *, method: str) -> jax.Array:
     num = jnp.sum(~missing)
     ranked = jnp.argsort(jnp.where(missing, jnp.inf, p_values))
     ranks = jnp.arange(1, size + 1)
-    harmonic = jnp.sum(jnp.where(ranks <= num, 1 / ranks.astype(p_values.dtype), 0.0)) if method == "by" else 1.0
+    harmonic = (
+        jnp.sum(jnp.where(ranks <= num, 1 / ranks.astype(p_values.dtype), 0.0))
+        if method == "by"
+        else 1.0
+    )
     raw = jnp.where(ranks <= num, p_values[ranked] * num / ranks * harmonic, jnp.inf)
     monotone = jax.lax.cummin(raw, reverse=True)
     adjusted = jnp.zeros_like(p_values).at[ranked].set(jnp.minimum(monotone, 1.0))

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
@@ -77,17 +78,30 @@ def supports(num_terms: int, max_terms: int) -> np.ndarray:
 
 def _score_supports(
     fit_factor: jax.Array, score_factor: jax.Array, index_set: np.ndarray
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Coefficients, residual sum on the score rows and rank check for supports of one size."""
+) -> tuple[jax.Array, jax.Array]:
+    """Residual sum on the score rows, and rank check, for supports of one size."""
     terms, target = fit_factor[:, :-1], fit_factor[:, -1]
 
-    def one(indices: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def one(indices: jax.Array) -> tuple[jax.Array, jax.Array]:
         fit = least_squares.solve_factor(terms[:, indices], target)
         misfit = score_factor[:, -1] - score_factor[:, indices] @ fit.coefficients
-        full = jnp.zeros(terms.shape[1], terms.dtype).at[indices].set(fit.coefficients)
-        return full, jnp.sum(misfit**2), jnp.all(fit.independent)
+        return jnp.sum(misfit**2), jnp.all(fit.independent)
 
     return jax.vmap(one)(jnp.asarray(index_set))
+
+
+def _chosen_fit(
+    halves: jax.Array, fit_factor: jax.Array, support: jax.Array, error: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Coefficients and holdout error of the chosen support, with derivatives in the rows."""
+    fit_rows, score_rows = halves
+    terms = jnp.where(support, fit_factor[:, :-1], 0.0)
+    fit = least_squares.solve_factor(terms, fit_factor[:, -1])
+    used = jnp.where(support, fit_rows[:, :-1], 0.0)
+    coefficients = least_squares.with_derivatives(fit, used, fit_rows[:, -1]).coefficients
+    misfit = score_rows[:, -1] - jnp.where(support, score_rows[:, :-1], 0.0) @ coefficients
+    num_score = jnp.maximum(jnp.sum(jnp.any(score_rows != 0, axis=1)), 1)
+    return coefficients, least_squares.attach(error, jnp.sum(misfit**2) / num_score)
 
 
 def _choose(errors: jax.Array, tolerance: jax.Array, floor: jax.Array, sizes: np.ndarray) -> Any:
@@ -111,11 +125,13 @@ def select(
     """The traced body of ``select_form``."""
     columns = jnp.column_stack([features, residuals])
     masks = jnp.stack([fit_mask, score_mask])
-    factors = least_squares.compress(jnp.where(masks[:, :, None], columns, 0.0))
+    halves = jnp.where(masks[:, :, None], columns, 0.0)
+    nonfinite = ~jnp.all(jnp.isfinite(halves))
+    factors = least_squares.compress(lax.stop_gradient(halves))
     num_fit, num_score = jnp.sum(fit_mask), jnp.sum(score_mask)
     index_sets = _index_sets(features.shape[1], max_terms)
     scored = [_score_supports(factors[0], factors[1], index_set) for index_set in index_sets]
-    coefficients, sums, determined = (jnp.concatenate(part) for part in zip(*scored, strict=True))
+    sums, determined = (jnp.concatenate(part) for part in zip(*scored, strict=True))
     sizes = np.concatenate([np.full(len(s), s.shape[1], np.int32) for s in index_sets])
     enough = (num_fit >= sizes) & (num_score > 0)
     errors = jnp.where(determined & enough, sums / jnp.maximum(num_score, 1), jnp.inf)
@@ -123,15 +139,17 @@ def select(
     floor = (least_squares.rank_tolerance(errors.dtype) ** 2) * jnp.sum(factors[1][:, -1] ** 2)
     chosen, within = _choose(errors, tolerance, floor / jnp.maximum(num_score, 1), sizes)
     status = first_failure(
+        status_if(nonfinite, Status.NONFINITE_INPUT),
         status_if(~jnp.any(jnp.isfinite(errors)), Status.NO_USABLE_TERMS),
         status_if(jnp.any(~determined & enough), Status.RANK_DEFICIENT_TERMS),
     )
     failed = is_failure(status)
-    table = jnp.asarray(supports(features.shape[1], max_terms))
+    support = jnp.asarray(supports(features.shape[1], max_terms))[chosen]
+    coefficients, error = _chosen_fit(halves, factors[0], support, errors[chosen])
     return Selection(
-        support=table[chosen] & ~failed,
-        coefficients=jnp.where(failed, 0.0, coefficients[chosen]),
-        error=jnp.where(failed, jnp.nan, errors[chosen]),
+        support=support & ~failed,
+        coefficients=jnp.where(failed, 0.0, coefficients),
+        error=jnp.where(failed, jnp.nan, error),
         errors=errors,
         equivalent=within,
         status=status,
@@ -153,9 +171,7 @@ def fit_terms(
       Coefficients ``(L,)``, 0 off the support, and their standard errors ``(L,)``, NaN off the
       support and where no degree of freedom is left.
     """
-    columns = jnp.column_stack([jnp.where(support, features, 0.0), residuals])
-    factor = least_squares.compress(jnp.where(inside[:, None], columns, 0.0))
-    fit = least_squares.solve_factor(factor[:, :-1], factor[:, -1])
+    fit = least_squares.least_squares(jnp.where(support, features, 0.0), residuals, inside)
     degrees = jnp.sum(inside) - jnp.sum(fit.independent)
     variance = jnp.where(degrees > 0, fit.residual_sum / jnp.maximum(degrees, 1), jnp.nan)
     squares = jnp.sum(fit.inverse_factor**2, axis=1) * variance
@@ -210,6 +226,12 @@ def select_form(
     validation.common_dtype(features=features, residuals=residuals)
     fit_mask = validation.mask_array(fit_mask, features.shape[0])
     score_mask = validation.mask_array(score_mask, features.shape[0])
+    if features.shape[1] < 1:
+        raise ValueError(f"features must have at least one column, got shape {features.shape}")
+    if all(map(validation.is_concrete, (fit_mask, score_mask))):
+        shared = int(jnp.sum(fit_mask & score_mask))
+        if shared:
+            raise ValueError(f"fit_mask and score_mask must be disjoint, got {shared} rows in both")
     validation.check_finite("features", features, fit_mask | score_mask)
     validation.check_finite("residuals", residuals, fit_mask | score_mask)
     if not isinstance(max_terms, int) or max_terms < 1:

@@ -88,7 +88,12 @@ def _fit_trimmed(
         status_if(exact, Status.EXACT_FIT),
     )
     failed = is_failure(status)
-    scale = jnp.where(exact, 0.0, root * _normal_consistency(num.astype(root.dtype) / jnp.maximum(count, 1).astype(root.dtype)))
+    scale = jnp.where(
+        exact,
+        0.0,
+        root
+        * _normal_consistency(num.astype(root.dtype) / jnp.maximum(count, 1).astype(root.dtype)),
+    )
     return TrimmedFit(
         coefficients=jnp.where(failed, jnp.nan, frame.coefficients(solution)),
         objective=jnp.where(failed, jnp.nan, objective),

@@ -59,10 +59,9 @@ def _from_host(name: str, value: Any) -> jax.Array:
     if array.dtype.kind in "iub":
         # Integers would wrap on the way to 32 bits; floats round, which is checked.
         array = array.astype(np.float64)
-    converted = jnp.asarray(array)
-    if array.dtype == np.float64 and converted.dtype == jnp.float32:
+    if array.dtype == np.float64 and jnp.result_type(float) == jnp.float32:
         _refuse_lost_variation(name, array)
-    return converted
+    return jnp.asarray(array)
 
 
 def _refuse_lost_variation(name: str, array: np.ndarray) -> None:
@@ -72,10 +71,7 @@ def _refuse_lost_variation(name: str, array: np.ndarray) -> None:
     columns = array.reshape(array.shape[0], -1) if array.ndim else array.reshape(1, 1)
     for j, column in enumerate(columns.T):
         values = column[np.isfinite(column)]
-        with np.errstate(over="ignore"):
-            error = np.max(np.abs(values - values.astype(np.float32)), initial=0.0)
-        spread = float(np.std(values)) if values.size else 0.0
-        if spread > 0 and error > 1e-3 * spread:
+        if values.size and _loses_variation(values):
             place = f" column {j}" if array.ndim > 1 else ""
             raise ValueError(
                 f"{name}{place} must keep its variation in float32, but rounding moves it by more"
@@ -84,12 +80,19 @@ def _refuse_lost_variation(name: str, array: np.ndarray) -> None:
             )
 
 
+def _loses_variation(values: np.ndarray) -> bool:
+    if np.max(np.abs(values)) > np.finfo(np.float32).max:
+        return True
+    spread = np.std(values)
+    return bool(spread > 0 and np.max(np.abs(values - values.astype(np.float32))) > 1e-3 * spread)
+
+
 def check_finite(name: str, value: jax.Array, mask: jax.Array | None = None) -> None:
     """Refuse NaN and infinite values in rows in use, where values are concrete."""
     if not (is_concrete(value) and (mask is None or is_concrete(mask))):
         return
     array = np.asarray(value)
-    bad = ~np.isfinite(array).reshape(array.shape[0], -1).all(axis=1)
+    bad = ~np.all(np.isfinite(array), axis=tuple(range(1, array.ndim)))
     if mask is not None:
         bad &= np.asarray(mask)
     if bad.any():

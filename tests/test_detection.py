@@ -38,9 +38,7 @@ def test_agrees_with_the_difference_of_residual_sums(dtype):
         statistic, df_num, df_den = expected_f(design[mask], extra[mask], response[mask])
         for array in (design, extra, response):
             array[~mask] = np.nan
-        found = f_test(
-            design.astype(dtype), extra.astype(dtype), response.astype(dtype), mask=mask
-        )
+        found = f_test(design.astype(dtype), extra.astype(dtype), response.astype(dtype), mask=mask)
         tolerance = 1e-4 if dtype == np.float32 else 1e-11
         assert {leaf.dtype for leaf in jax.tree.leaves(found)} == {np.dtype(dtype), jnp.int32.dtype}
         assert found.status == Status.OK
@@ -96,7 +94,9 @@ def test_an_offset_is_borne_or_refused(offset, dtype):
     design = (design + [0.0, offset]).astype(dtype)
     extra, response = extra.astype(dtype), (response + 300).astype(dtype)
     centered = design.astype(np.float64) - [0.0, offset]
-    statistic, *_ = expected_f(centered, extra.astype(np.float64), response.astype(np.float64) - 300)
+    statistic, *_ = expected_f(
+        centered, extra.astype(np.float64), response.astype(np.float64) - 300
+    )
     found = f_test(design, extra, response)
     if found.status == Status.RANK_DEFICIENT_DESIGN:
         assert offset * np.finfo(dtype).eps > 1e-6
@@ -127,12 +127,11 @@ def test_collinear_terms_are_counted_once_and_named():
     assert found.statistic == pytest.approx(float(first.statistic), rel=1e-10)
 
 
-def test_twin_columns_of_the_design_are_counted_once():
+def test_twin_columns_of_the_design_are_refused():
     design, extra, response = problem(11)
-    first = f_test(design, extra, response)
     found = f_test(np.column_stack([design, 2 * design[:, 1]]), extra, response)
-    assert found.df_den == first.df_den
-    assert found.statistic == pytest.approx(float(first.statistic), rel=1e-10)
+    assert found.status == Status.RANK_DEFICIENT_DESIGN
+    assert jnp.isnan(found.statistic)
 
 
 def failures() -> dict[str, tuple]:
@@ -142,7 +141,7 @@ def failures() -> dict[str, tuple]:
     return {
         "nothing added": (design, design, response, everyone, Status.NO_USABLE_TERMS),
         "zero terms": (design, 0 * extra, response, everyone, Status.NO_USABLE_TERMS),
-        "no rows": (design, extra, response, ~everyone, Status.NO_USABLE_TERMS),
+        "no rows": (design, extra, response, ~everyone, Status.TOO_FEW_TEST_ROWS),
         "no rows left": (design, extra, response, np.arange(NUM) < 4, Status.TOO_FEW_TEST_ROWS),
         "exact physics": (design, extra, exact, everyone, Status.ZERO_SCALE),
         "zero response": (design, extra, 0 * response, everyone, Status.ZERO_SCALE),
@@ -188,7 +187,12 @@ def test_derivatives_are_those_of_differences():
         slope = jax.jvp(value, (design, extra, response), tuple(tangents))[1]
         step = 1e-6
         up, down = (
-            value(*(a + s * step * t for a, t in zip((design, extra, response), tangents, strict=True)))
+            value(
+                *(
+                    a + s * step * t
+                    for a, t in zip((design, extra, response), tangents, strict=True)
+                )
+            )
             for s in (1, -1)
         )
         assert slope == pytest.approx(float(up - down) / (2 * step), rel=1e-6)
@@ -200,9 +204,7 @@ def test_derivatives_are_those_of_differences():
 def test_derivatives_are_finite_for_collinear_and_zero_terms():
     design, extra, response = problem(16)
     extra = np.column_stack([extra[:, 0], np.zeros(NUM), 2 * extra[:, 0]])
-    slopes = jax.grad(lambda *a: f_test(*a).log_p_value, argnums=(0, 1, 2))(
-        design, extra, response
-    )
+    slopes = jax.grad(lambda *a: f_test(*a).log_p_value, argnums=(0, 1, 2))(design, extra, response)
     expected = jax.grad(lambda y: f_test(design, extra[:, :1], y).log_p_value)(response)
     assert all(np.isfinite(slope).all() for slope in slopes)
     np.testing.assert_allclose(slopes[2], expected, rtol=1e-8, atol=1e-12)

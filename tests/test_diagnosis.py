@@ -307,7 +307,7 @@ def null_diagnoses(key, num):
 
 @pytest.mark.parametrize("num", [300, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_size_of_the_whole_pipeline_under_the_null(num):
-    """The printed rule first needs a flag, so it rejects in about alpha of the few runs with one."""
+    """The printed rule needs a flag first, so it rejects in about alpha of the runs with one."""
     reject, flagged, status = null_diagnoses(jax.random.key(1), num)
     assert (status < 100).all()
     assert np.mean(reject) <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / num)

@@ -58,9 +58,7 @@ def test_longley_in_a_frame():
     change = whiten(design, response, jnp.ones(16, bool))
     basis, centered = change.to_basis(design), change.center_response(design, response)
     swept = least_squares.sweep(basis.T @ basis, basis.T @ centered)
-    np.testing.assert_allclose(
-        change.coefficients(swept.solution), LONGLEY_COEFFICIENTS, rtol=1e-7
-    )
+    np.testing.assert_allclose(change.coefficients(swept.solution), LONGLEY_COEFFICIENTS, rtol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -90,7 +88,9 @@ def test_units_and_row_order_do_not_matter(powers, response_power, seed):
     order = np.random.default_rng(seed).permutation(NUM)
     found = fit((design * units)[order], (response * 10.0**response_power)[order])
     assert found.independent.all()
-    np.testing.assert_allclose(found.coefficients * units / 10.0**response_power, expected, rtol=1e-11)
+    np.testing.assert_allclose(
+        found.coefficients * units / 10.0**response_power, expected, rtol=1e-11
+    )
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -153,14 +153,15 @@ def test_factor_has_the_same_sums_of_products(shape):
     )
 
 
-def test_orthogonal_directions_rebuild_the_columns():
-    columns = np.random.default_rng(6).normal(size=(6, 4))
-    columns[:, 2] = columns[:, 0] - 2 * columns[:, 1]
-    found = least_squares.orthogonalize(jnp.asarray(columns))
-    assert found.independent.tolist() == [True, True, False, True]
-    np.testing.assert_allclose(found.directions @ found.triangle, columns, atol=1e-14)
-    products = found.directions.T @ found.directions
-    np.testing.assert_allclose(products, np.diag(found.independent), atol=1e-14)
+def test_the_triangle_and_the_coordinates_keep_all_products():
+    rng = np.random.default_rng(5)
+    columns, target = rng.normal(size=(6, 4)), rng.normal(size=(6, 1))
+    found = least_squares.orthogonalize(jnp.asarray(columns), jnp.asarray(target))
+    assert found.independent.all()
+    np.testing.assert_allclose(found.triangle.T @ found.triangle, columns.T @ columns, atol=1e-13)
+    np.testing.assert_allclose(found.triangle.T @ found.coordinates, columns.T @ target, atol=1e-13)
+    _, (expected,), *_ = np.linalg.lstsq(columns, target, rcond=None)
+    np.testing.assert_allclose(found.residual_sums, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -174,7 +175,9 @@ def test_sweep_solves_a_batch(size, dtype):
     assert found.independent.all()
     expected = np.linalg.solve(gram, moment[..., None])[..., 0]
     np.testing.assert_allclose(found.solution, expected, rtol=tolerance, atol=tolerance * 0.1)
-    np.testing.assert_allclose(found.inverse, np.linalg.inv(gram), rtol=tolerance, atol=tolerance * 0.1)
+    np.testing.assert_allclose(
+        found.inverse, np.linalg.inv(gram), rtol=tolerance, atol=tolerance * 0.1
+    )
 
 
 def test_sweep_leaves_dependent_columns_out():
@@ -221,9 +224,7 @@ class TestFrame:
     def test_an_offset_that_hides_a_column_in_single_precision_is_named(self):
         design, response = problem(10)
         design[:, 1] += 1e7
-        change = whiten(
-            design.astype(np.float32), response.astype(np.float32), jnp.ones(NUM, bool)
-        )
+        change = whiten(design.astype(np.float32), response.astype(np.float32), jnp.ones(NUM, bool))
         assert change.independent.tolist() == [True, False, True]
 
     def test_an_offset_that_single_precision_bears_changes_nothing(self):

@@ -28,7 +28,6 @@ def compilations():
     jax.monitoring.unregister_event_duration_listener(note)
 
 
-
 def samples(num: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     return {
@@ -60,7 +59,11 @@ def test_kth_smallest_equals_a_sort(num, dtype):
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
-    hnp.arrays(np.float64, 23, elements=st.floats(min_value=-1.7e308, allow_nan=False, allow_subnormal=False)),
+    hnp.arrays(
+        np.float64,
+        23,
+        elements=st.floats(min_value=-1.7e308, allow_nan=False, allow_subnormal=False),
+    ),
 )
 @example(np.full(23, np.inf))
 @example(np.full(23, np.finfo(float).max))

@@ -16,8 +16,6 @@ merge_small_cells = jax.jit(partition.merge_small_cells)
 everyone = np.ones(NUM, bool)
 
 
-
-
 @jax.jit
 def _counts(axis, edges, mask):
     cell = partition.cell_index(axis, edges, mask)
@@ -36,7 +34,11 @@ def test_a_point_on_an_edge_belongs_to_the_cell_above_and_the_last_to_the_last()
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(
-    hnp.arrays(np.float64, NUM, elements=st.floats(-100, 100, allow_subnormal=False) | st.integers(-3, 3).map(float)),
+    hnp.arrays(
+        np.float64,
+        NUM,
+        elements=st.floats(-100, 100, allow_subnormal=False) | st.integers(-3, 3).map(float),
+    ),
     hnp.arrays(np.float64, CELLS + 1, elements=st.integers(-4, 4).map(float)),
 )
 def test_cells_agree_with_a_histogram(axis, edges):

@@ -57,9 +57,7 @@ class Case:
         self.axis = x1
         self.design = self.pad(-x)
         self.response = self.pad(np.asarray(record["response"]))
-        self.features = self.pad(
-            np.column_stack([x1**2, x1**3, x2**2, x2**3, x1 * x2, np.sin(x1)])
-        )
+        self.features = self.pad(np.column_stack([x1**2, x1**3, x2**2, x2**3, x1 * x2, np.sin(x1)]))
         edges = np.asarray(record["edges"])
         num_cells = len(edges) - 1
         cell = np.minimum(np.searchsorted(edges, x1, side="right") - 1, num_cells - 1)

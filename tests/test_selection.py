@@ -61,7 +61,9 @@ def test_order_of_supports(num_terms, max_terms):
 
 
 def test_too_many_supports_are_refused():
-    with pytest.raises(ValueError, match="max_terms must leave at most 200000 supports of 60 terms"):
+    with pytest.raises(
+        ValueError, match="max_terms must leave at most 200000 supports of 60 terms"
+    ):
         supports(60, 4)
 
 
@@ -156,7 +158,9 @@ def test_rank_deficient_supports_are_named(name, dtype):
     possible = [indices not in impossible for indices in sets]
     np.testing.assert_array_equal(np.isfinite(found.errors), possible)
     np.testing.assert_allclose(
-        np.asarray(found.errors)[possible], errors[possible], rtol=1e-4 if dtype == np.float32 else 1e-10
+        np.asarray(found.errors)[possible],
+        errors[possible],
+        rtol=1e-4 if dtype == np.float32 else 1e-10,
     )
     assert not np.asarray(found.equivalent)[~np.array(possible)].any()
 

@@ -39,9 +39,7 @@ def test_stars_of_cyg_ob1():
         assert found.status == Status.OK
         assert found.kept.sum() == data_cyg_ob1.NUM_KEPT
         # The published figures have four decimals.
-        np.testing.assert_allclose(
-            found.coefficients, data_cyg_ob1.RAW_COEFFICIENTS, atol=5.1e-5
-        )
+        np.testing.assert_allclose(found.coefficients, data_cyg_ob1.RAW_COEFFICIENTS, atol=5.1e-5)
 
 
 def test_the_best_of_all_subsets():

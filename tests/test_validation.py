@@ -93,7 +93,9 @@ class TestShapes:
         shapes = validation.Shapes()
         shapes.check("design", (7, 2), ("n", "p"))
         shapes.check("response", (7,), ("n",))
-        with pytest.raises(ValueError, match=r"axis must have shape \(n,\) with n = 7 as in design"):
+        with pytest.raises(
+            ValueError, match=r"axis must have shape \(n,\) with n = 7 as in design"
+        ):
             shapes.check("axis", (8,), ("n",))
 
     def test_the_number_of_axes(self):
@@ -117,7 +119,9 @@ class TestFinite:
 
 
 class TestBetween:
-    @pytest.mark.parametrize("value", [0, 1, 0.5, np.float32(0.5), jnp.array(0.5), np.array([0.0, 1.0])])
+    @pytest.mark.parametrize(
+        "value", [0, 1, 0.5, np.float32(0.5), jnp.array(0.5), np.array([0.0, 1.0])]
+    )
     def test_inside(self, value):
         validation.check_between("trim", value, 0.0, 1.0)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.calibrated.evidence import Ratio, wald_ratio
+from lisdd_jax.calibrated.evidence import Ratio, beyond_rounding, wald_ratio
 from lisdd_jax.calibrated.local_fits import LARGEST_LEVERAGE
 from lisdd_jax.numerics import least_squares
 
@@ -78,7 +78,8 @@ def fit_added(
     df_den = jnp.maximum(num_rows - rank, 0)
     left = residual - design @ fit.solution
     variance = jnp.sum(left**2) / jnp.maximum(df_den, 1) + smallest_variance
-    gain = jnp.maximum(fit.solution @ cross - law.solution @ cross[:size], 0.0)
+    gain = fit.solution @ cross - law.solution @ cross[:size]
+    gain = beyond_rounding(gain, jnp.sum(residual**2))
     leverage = jnp.minimum(jnp.sum((design @ fit.inverse) * design, axis=1), LARGEST_LEVERAGE)
     weighted = design * (left / (1 - leverage))[:, None]
     robust = (fit.inverse @ (weighted.T @ weighted) @ fit.inverse)[size:, size:]

@@ -101,6 +101,14 @@ def fit_law(fits: LocalFits, clean: jax.Array) -> Law:
     return Law(fit.solution, fit.inverse, jnp.sum(fit.independent, axis=-1))
 
 
+def beyond_rounding(gain: jax.Array, square: jax.Array) -> jax.Array:
+    """A difference of two residual sums, less the rounding error that a total ``square`` leaves.
+
+    Without noise, rounding errors would otherwise be all that there is to test.
+    """
+    return jnp.maximum(gain - 16 * jnp.finfo(square.dtype).eps * square, 0.0)
+
+
 def _left_over(gram: jax.Array, cross: jax.Array, square: jax.Array) -> tuple[jax.Array, jax.Array]:
     """What a law fitted to the sums leaves of ``square``, and its rank."""
     fit = least_squares.sweep(gram, cross, least_squares.gram_tolerance(gram.dtype))
@@ -140,7 +148,8 @@ def local_misfit(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array
     df_den = total(weight, fits.error_dof)[..., None] + added * fits.error_dof
     pooled = total(weight, fits.residual_sum)[..., None] + added * fits.residual_sum
     variance = pooled / jnp.maximum(df_den, 1) + smallest_variance
-    statistic = jnp.maximum(after - before, 0) / jnp.maximum(df_num, 1) / variance
+    gain = beyond_rounding(after - before, total(weight, fits.square)[..., None] + fits.square)
+    statistic = gain / jnp.maximum(df_num, 1) / variance
     testable = (rank_before == size) & fits.present
     return Ratio(statistic, jnp.where(testable, df_num, 0), jnp.where(testable, df_den, 0))
 
@@ -195,5 +204,6 @@ def predictive(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array) 
     (before, rank), (after, _) = _with_and_without(fits, weight, square)
     df_den = total(weight, fits.num_rows) - weight * fits.num_rows - rank
     variance = jnp.maximum(before, 0) / jnp.maximum(df_den, 1) + smallest_variance
-    statistic = jnp.maximum(after - before, 0) / jnp.maximum(fits.num_rows, 1) / variance
+    gain = beyond_rounding(after - before, total(weight, square) + square)
+    statistic = gain / jnp.maximum(fits.num_rows, 1) / variance
     return Ratio(statistic, fits.num_rows, jnp.maximum(df_den, 0))

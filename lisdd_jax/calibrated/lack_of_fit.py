@@ -56,14 +56,14 @@ def ordinary(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array) ->
     law = least_squares.sweep(gram[..., :size, :size], cross[..., :size], tolerance)
     more = least_squares.sweep(gram, cross, tolerance)
     explained = jnp.sum(law.solution * cross[..., :size], axis=-1)
-    gain = jnp.maximum(jnp.sum(more.solution * cross, axis=-1) - explained, 0)
+    gain = evidence.beyond_rounding(jnp.sum(more.solution * cross, axis=-1) - explained, square)
     rank = jnp.sum(law.independent, axis=-1)
     df_smooth = (jnp.sum(more.independent, axis=-1) - rank).astype(weight.dtype)
     df_all = evidence.total(weight, fits.rank) - rank
     df_den = evidence.total(weight, fits.error_dof)
     variance = evidence.total(weight, fits.residual_sum) / jnp.maximum(df_den, 1)
     scale = variance + smallest_variance
-    left = jnp.maximum(square - explained, 0)
+    left = evidence.beyond_rounding(square - explained, square)
     return LackOfFit(
         smooth=Ratio(gain / jnp.maximum(df_smooth, 1) / scale, df_smooth, df_den),
         all=Ratio(left / jnp.maximum(df_all, 1) / scale, df_all, df_den),

@@ -181,8 +181,35 @@ def least_squares(
     columns = jnp.column_stack([design, response])
     if mask is not None:
         columns = jnp.where(mask[:, None], columns, 0.0)
-    factor = compress(columns)
-    return solve_factor(factor[:, :-1], factor[:, -1])
+    factor = compress(lax.stop_gradient(columns))
+    fit = solve_factor(factor[:, :-1], factor[:, -1])
+    return with_derivatives(fit, columns[:, :-1], columns[:, -1])
+
+
+def attach(value: jax.Array, live: jax.Array) -> jax.Array:
+    """``value`` with the derivatives of ``live``, another formula for the same number."""
+    return lax.stop_gradient(value) + (live - lax.stop_gradient(live))
+
+
+def with_derivatives(fit: LeastSquares, columns: jax.Array, target: jax.Array) -> LeastSquares:
+    """A fit whose coefficients and residual sum carry their derivatives in the rows.
+
+    One step of iterative refinement about the solution has exactly the derivative of least squares,
+    and the residual sum at fixed coefficients that of its minimum. Unlike the derivative of a
+    triangular factor, both exist where columns are dependent or zero.
+
+    Args:
+      fit: of the same rows.
+      columns: ``(n, q)``, rows out of use set to zero.
+      target: ``(n,)``, likewise.
+    """
+    fixed = jax.tree.map(lax.stop_gradient, fit)
+    residual = target - columns @ fixed.coefficients
+    step = fixed.inverse_factor @ (fixed.inverse_factor.T @ (columns.T @ residual))
+    return fixed._replace(
+        coefficients=attach(fixed.coefficients, fixed.coefficients + step),
+        residual_sum=attach(fixed.residual_sum, jnp.sum(residual**2)),
+    )
 
 
 class Swept(NamedTuple):

@@ -202,7 +202,8 @@ def median(values: jax.Array, mask: jax.Array | None = None) -> jax.Array:
     next_value = jnp.min(jnp.where(values > lower, values, jnp.inf))
     tied = jnp.sum(values <= lower, dtype=jnp.int32) > lower_rank
     upper = jnp.where((count % 2 == 1) | tied, lower, next_value)
-    return jnp.where(count > 0, lower + 0.5 * (upper - lower), jnp.nan)
+    middle = jnp.where(lower == upper, lower, 0.5 * lower + 0.5 * upper)
+    return jnp.where(count > 0, middle, jnp.nan)
 
 
 def median_absolute_deviation(
@@ -235,7 +236,7 @@ def num_kept(count: jax.Array | int, trim: jax.Array | float, dtype: jnp.dtype) 
     Without the allowance ``(1 - 0.36) * 6000`` is 3840 in float64 but 3841 in float32.
     """
     exact = (1 - jnp.asarray(trim, dtype)) * jnp.asarray(count, dtype)
-    slack = 4 * jnp.finfo(dtype).eps * jnp.asarray(count, dtype)
+    slack = jnp.minimum(4 * jnp.finfo(dtype).eps * jnp.asarray(count, dtype), 0.25)
     return jnp.ceil(exact - slack).astype(jnp.int32)
 
 
