@@ -1,8 +1,9 @@
-"""Correctors that others use, fitted globally; each returns its physics and its correction.
+"""Correctors that others use; each returns a physics and a correction that acts everywhere.
 
-As in the paper: global least squares for the physics, then a correction of its residual by the
-full library, by sequentially thresholded least squares, or by a bootstrap ensemble of it. Beside
-them the joint fit of physics and library, and the oracle that knows region and form.
+As published: global least squares for the physics, then a correction of its residual by the full
+library, by sequentially thresholded least squares, or by a bootstrap ensemble of it. Beside them
+the joint fit of physics and library, and the oracle that knows region and form. All are traced
+functions of one data set.
 """
 
 from dataclasses import dataclass
@@ -30,10 +31,11 @@ def predict(model: GlobalModel, sample: Sample) -> jax.Array:
     return sample.design @ model.coefficients + sample.features @ model.weights
 
 
-def uncorrected(sample: Sample) -> GlobalModel:
-    """Global least squares, no correction."""
+def global_physics(sample: Sample) -> GlobalModel:
+    """Global least squares for the physics, no correction."""
     fit = least_squares.least_squares(sample.design, sample.response)
-    return GlobalModel(coefficients=fit.coefficients, weights=jnp.zeros(sample.features.shape[1]))
+    weights = jnp.zeros(sample.features.shape[1], sample.features.dtype)
+    return GlobalModel(coefficients=fit.coefficients, weights=weights)
 
 
 def _residual(sample: Sample, coefficients: jax.Array) -> jax.Array:
@@ -42,7 +44,7 @@ def _residual(sample: Sample, coefficients: jax.Array) -> jax.Array:
 
 def black_box(sample: Sample) -> GlobalModel:
     """Global physics, then the whole library on its residual by least squares."""
-    physics = uncorrected(sample).coefficients
+    physics = global_physics(sample).coefficients
     fit = least_squares.least_squares(sample.features, _residual(sample, physics))
     return GlobalModel(coefficients=physics, weights=fit.coefficients)
 
@@ -66,7 +68,8 @@ def thresholded_least_squares(
     """Sequentially thresholded ridge regression, from sums of products.
 
     Fits, drops terms with ``|weight| < threshold``, and refits until the support repeats; the last
-    fit on the support is without the penalty. Columns are not normalised.
+    fit on the support is without the penalty. Columns are not normalised, as in the usual software,
+    so the threshold is in the units of the weights.
 
     Args:
       gram: ``(L, L)`` sums of products of the terms.
@@ -85,7 +88,9 @@ def thresholded_least_squares(
 
     def solve(active: jax.Array, penalty: jax.Array | float) -> jax.Array:
         both = active[:, None] & active
-        table = jnp.where(both, gram, 0.0) + jnp.eye(size) * jnp.where(active, penalty, 1.0)
+        # A one on the diagonal keeps a term out of use from touching the others.
+        own = jnp.where(active, penalty, 1.0).astype(gram.dtype)
+        table = jnp.where(both, gram, 0.0) + jnp.diag(own)
         return least_squares.sweep(table, jnp.where(active, moment, 0.0)).solution
 
     def body(
@@ -102,7 +107,7 @@ def thresholded_least_squares(
 
 def global_sparse(sample: Sample, threshold: jax.Array | float = 1.0) -> GlobalModel:
     """Global physics, then sequentially thresholded least squares on its residual."""
-    physics = uncorrected(sample).coefficients
+    physics = global_physics(sample).coefficients
     residual = _residual(sample, physics)
     weights = thresholded_least_squares(
         sample.features.T @ sample.features, sample.features.T @ residual, threshold=threshold
@@ -117,10 +122,17 @@ def ensemble_sparse(
     *,
     num_bootstraps: int = 60,
 ) -> GlobalModel:
-    """Bootstraps of ``global_sparse``; terms kept by more than half are refitted to the mean.
+    """The mean of ``global_sparse`` over bootstraps, without terms that half of them leave out.
 
-    Physics and weights are the means over the bootstraps, weights of terms kept by half of them or
-    fewer set to zero.
+    Args:
+      key: typed key of the bootstraps.
+      sample: rows to fit.
+      threshold: as for ``thresholded_least_squares``.
+      num_bootstraps: resamples of the rows (static).
+
+    Returns:
+      Means of physics and weights; the weight is zero for terms kept by half of the bootstraps or
+      fewer.
 
     References:
       Fasel, Kutz, Brunton and Brunton (2022), Ensemble-SINDy, Proceedings of the Royal Society A.
@@ -146,18 +158,23 @@ def ensemble_sparse(
     )
 
 
-def oracle(sample: Sample, truth: jax.Array, fresh: Sample, fresh_truth: jax.Array) -> jax.Array:
-    """Forecast on fresh rows by least squares with the true region and form.
+def oracle(sample: Sample, fresh: Sample) -> jax.Array:
+    """Forecast by least squares with the true regions and forms, one amplitude per region.
 
     Args:
       sample: rows to fit.
-      truth: ``(n, q)`` the true terms, zero outside their regions.
-      fresh: rows to forecast.
-      fresh_truth: ``(m, q)`` the same terms there.
+      fresh: rows to forecast, of the same truth.
 
     Returns:
-      ``(m,)`` forecast.
+      ``(m,)`` forecast for ``fresh``.
     """
-    columns = jnp.concatenate([sample.design, truth], axis=1)
+    columns = jnp.concatenate([sample.design, _true_terms(sample)], axis=1)
     fit = least_squares.least_squares(columns, sample.response)
-    return jnp.concatenate([fresh.design, fresh_truth], axis=1) @ fit.coefficients
+    return jnp.concatenate([fresh.design, _true_terms(fresh)], axis=1) @ fit.coefficients
+
+
+def _true_terms(sample: Sample) -> jax.Array:
+    """The true missing term of each interval, ``(n, M)``."""
+    axis = sample.axis[:, None]
+    inside = (axis >= sample.lower) & (axis <= sample.upper)
+    return jnp.where(inside, sample.discrepancy[:, None], 0.0)

@@ -3,72 +3,141 @@
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.results import Diagnosis, Regions
+from lisdd_jax.results import Cells, Diagnosis, Regions, Verdict
 from lisdd_jax.study.scenarios import Sample
 
+_ABSTENTIONS = (
+    Verdict.NO_CLEAN_REGIME,
+    Verdict.AMBIGUOUS_REGIME,
+    Verdict.NOT_IDENTIFIABLE,
+    Verdict.INSUFFICIENT_DATA,
+)
 
-def f1_score(flagged: jax.Array, truth: jax.Array, use: jax.Array | None = None) -> jax.Array:
-    """Harmonic mean of precision and recall; 1 where both are empty, else 0 where one is.
+
+def f1_score(flagged: jax.Array, truth: jax.Array) -> jax.Array:
+    """Harmonic mean of precision and recall.
 
     Args:
       flagged, truth: ``(R,)`` bool.
-      use: ``(R,)`` bool, entries that count; all where None.
+
+    Returns:
+      ``2 |flagged and truth| / (|flagged| + |truth|)``; 1 where both are empty.
     """
-    use = jnp.ones(flagged.shape, bool) if use is None else use
-    both = jnp.sum(flagged & truth & use)
-    total = jnp.sum(flagged & use) + jnp.sum(truth & use)
+    both = jnp.sum(flagged & truth)
+    total = jnp.sum(flagged) + jnp.sum(truth)
     return jnp.where(total > 0, 2 * both / jnp.maximum(total, 1), 1.0)
 
 
+def cell_edges(cells: Cells) -> jax.Array:
+    """Edges ``(R + 1,)`` of the cells of a diagnosis."""
+    return jnp.append(cells.lower, cells.upper[-1])
+
+
 def true_cells(edges: jax.Array, sample: Sample, *, by: str) -> jax.Array:
-    """Cells that are truly discrepant: ``by`` their ``"centre"`` or any ``"overlap"``.
+    """Cells that are truly discrepant.
+
+    The two definitions disagree on cells that a band covers in part, and so do the scores.
 
     Args:
       edges: ``(R + 1,)``.
       sample: with the true intervals.
-      by: the definition.
+      by: ``"centre"``, the centre lies in an interval; or ``"overlap"``, any part does.
 
     Returns:
       ``(R,)`` bool.
+
+    Raises:
+      ValueError: ``by`` is neither.
     """
     low, high = edges[:-1, None], edges[1:, None]
     if by == "centre":
         centre = 0.5 * (low + high)
-        return jnp.any((centre > sample.lower) & (centre < sample.upper), axis=1)
-    if by == "overlap":
-        return jnp.any((low < sample.upper) & (high > sample.lower), axis=1)
-    raise ValueError(f'by must be "centre" or "overlap", got {by!r}')
-
-
-def _overlap(low: jax.Array, high: jax.Array, lows: jax.Array, highs: jax.Array) -> jax.Array:
-    lengths = jnp.minimum(high[:, None], highs) - jnp.maximum(low[:, None], lows)
-    return jnp.sum(jnp.maximum(lengths, 0.0))
+        within = (centre > sample.lower) & (centre < sample.upper)
+    elif by == "overlap":
+        within = (low < sample.upper) & (high > sample.lower)
+    else:
+        raise ValueError(f'by must be "centre" or "overlap", got {by!r}')
+    return jnp.any(within & sample.present, axis=1)
 
 
 def interval_iou(regions: Regions, sample: Sample) -> jax.Array:
-    """Length of the intersection of found and true intervals over that of their union."""
+    """Length shared by the found and the true intervals over that of their union.
+
+    Args:
+      regions: disjoint found intervals.
+      sample: with disjoint true intervals.
+
+    Returns:
+      A number in [0, 1]; 1 where both are empty.
+    """
     low = jnp.where(regions.present, regions.lower, 0.0)
     high = jnp.where(regions.present, regions.upper, 0.0)
-    shared = _overlap(low, high, sample.lower, sample.upper)
-    union = jnp.sum(high - low) + jnp.sum(sample.upper - sample.lower) - shared
-    return shared / jnp.where(union > 0, union, 1.0)
+    true_low = jnp.where(sample.present, sample.lower, 0.0)
+    true_high = jnp.where(sample.present, sample.upper, 0.0)
+    lengths = jnp.minimum(high[:, None], true_high) - jnp.maximum(low[:, None], true_low)
+    shared = jnp.sum(jnp.maximum(lengths, 0.0))
+    union = jnp.sum(high - low) + jnp.sum(true_high - true_low) - shared
+    return jnp.where(union > 0, shared / jnp.where(union > 0, union, 1.0), 1.0)
 
 
 def edge_error(regions: Regions, sample: Sample) -> jax.Array:
-    """Median distance from each true edge to the nearest found one; NaN where none was found."""
+    """Median distance from a true edge to the nearest found one.
+
+    Args:
+      regions: found intervals.
+      sample: with the true intervals.
+
+    Returns:
+      A length in units of the axis; NaN where nothing was found or nothing is there.
+    """
     found = jnp.concatenate([regions.lower, regions.upper])
-    usable = jnp.concatenate([regions.present, regions.present])
+    usable = jnp.tile(regions.present, 2)
     true = jnp.concatenate([sample.lower, sample.upper])
     distance = jnp.where(usable[None, :], jnp.abs(true[:, None] - found[None, :]), jnp.inf)
-    nearest = jnp.min(distance, axis=1)
-    return jnp.where(jnp.any(usable), jnp.median(nearest), jnp.nan)
+    nearest = jnp.where(jnp.tile(sample.present, 2), jnp.min(distance, axis=1), jnp.nan)
+    return jnp.where(jnp.any(usable), jnp.nanmedian(nearest), jnp.nan)
 
 
 def form_recovered(diagnosis: Diagnosis, sample: Sample) -> jax.Array:
-    """Whether the chosen support is exactly that of the (first) true interval."""
+    """Whether the chosen support is exactly that of the first true interval."""
     return jnp.all(diagnosis.form.support == sample.support[0])
 
 
 def rmse(predicted: jax.Array, sample: Sample) -> jax.Array:
     """Root mean square of the forecast error on a sample, noise included."""
     return jnp.sqrt(jnp.mean((predicted - sample.response) ** 2))
+
+
+def abstained(diagnosis: Diagnosis) -> jax.Array:
+    """Whether the verdict is that the data do not allow an answer."""
+    return jnp.isin(diagnosis.verdict, jnp.array(_ABSTENTIONS, jnp.int32))
+
+
+def diagnosis_metrics(diagnosis: Diagnosis, sample: Sample) -> dict[str, jax.Array]:
+    """The usual metrics of a diagnosis, ready to be returned by the ``evaluate`` of a study.
+
+    Args:
+      diagnosis: of the sample.
+      sample: with the truth.
+
+    Returns:
+      ``physics_bias`` (absolute error of the first coefficient), ``f1_centre``, ``f1_overlap``,
+      ``iou``, ``edge_error``, ``form_recovery``, ``rejection_rate``, ``flagged_rate`` (some cell
+      flagged), ``abstention_rate``, ``scale``, and ``status``. Those of a failed diagnosis are NaN
+      where the estimate is.
+    """
+    edges = cell_edges(diagnosis.cells)
+    flagged = diagnosis.cells.flagged
+    return {
+        "physics_bias": jnp.abs(diagnosis.coefficients[0] - sample.coefficients[0]),
+        "f1_centre": f1_score(flagged, true_cells(edges, sample, by="centre")),
+        "f1_overlap": f1_score(flagged, true_cells(edges, sample, by="overlap")),
+        "iou": interval_iou(diagnosis.regions, sample),
+        "edge_error": edge_error(diagnosis.regions, sample),
+        "form_recovery": form_recovered(diagnosis, sample),
+        "rejection_rate": diagnosis.test.reject,
+        "flagged_rate": jnp.any(flagged),
+        "abstention_rate": abstained(diagnosis),
+        "scale": diagnosis.scale,
+        "status": diagnosis.status,
+    }

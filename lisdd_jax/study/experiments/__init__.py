@@ -1,0 +1,1 @@
+"""The published experiments E1 to E5: settings, printed numbers with their source, and runs."""

@@ -1,0 +1,80 @@
+"""E4: out-of-sample forecasts of the corrected models."""
+
+from typing import Any
+
+from lisdd_jax.study import scenarios
+from lisdd_jax.study.experiments import oscillator_runs as runs
+from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row
+from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
+
+NAME, TITLE = "E4", "Downstream forecasting"
+GRID = {"beta": [0.2], "width": [1.0]}
+
+_TABLE = "table of E4 (tab:downstream)"
+_PRINTED = {
+    "uncorrected": 1.350,
+    "black_box": 0.918,
+    "global_sindy": 0.918,
+    "lisdd": 0.779,
+    "oracle": 0.300,
+}
+TABLES = Tables(
+    published={
+        key_of(method, "rmse"): Published(value=value, decimals=3, source=_TABLE)
+        for method, value in _PRINTED.items()
+    },
+    reasons={
+        key_of("black_box", "rmse"): (
+            "the printed 0.918 does not follow from the protocol: global least squares, then its"
+            " residual on the six-term library, gives 1.054"
+        ),
+        key_of("global_sindy", "rmse"): (
+            "the printed 0.918 does not follow from the protocol: at threshold 1.0 no term is left,"
+            " so the forecast is that of the global physics"
+        ),
+        key_of("lisdd", "rmse"): (
+            "the flagged bins cover parts of clean ground and their share varies with the draw; the"
+            " figure lies within a hundredth of the printed one"
+        ),
+        key_of("uncorrected", "rmse"): (
+            "clean-regime physics without a correction; the third decimal depends on the draw"
+        ),
+    },
+    cautions={
+        key_of("joint", "rmse"): (
+            "one least-squares fit of physics and library forecasts better than the published"
+            " algorithm, with a biased physics"
+        ),
+        key_of("uncorrected", "rmse"): (
+            "this is the clean-regime physics without a correction; the global physics alone"
+            " (global_physics) does better"
+        ),
+    },
+)
+
+
+def run(setup: Setup) -> Experiment:
+    """Run E4.
+
+    Args:
+      setup: size and modes.
+
+    Returns:
+      Rows of ``rmse`` for every method; those without a mode of their own are the same in all.
+    """
+    simulate = scenarios.oscillator(setup.num_rows)
+    correct = runs.baseline_evaluator(setup.num_rows, setup.num_bootstraps)
+    baseline = setup.study("E4 baselines", simulate, correct, GRID)
+    rows: list[Row] = []
+    statuses: list[dict[str, Any]] = []
+    for mode in setup.modes:
+        evaluate = runs.pipeline_evaluator(setup.config(mode), setup.num_rows)
+        result = setup.study(f"E4 {mode}", simulate, evaluate, GRID)
+        statuses += count_statuses(f"E4 {mode}", result)
+        found = {**baseline.cells[0].metrics, **result.cells[0].metrics}
+        rows += [
+            make_row(TABLES, found[f"rmse_{method}"], mode=mode, method=method, metric="rmse")
+            for method in ("uncorrected", *runs.BASELINES, "lisdd", "oracle")
+        ]
+    settings = {**setup.describe(), "grid": GRID, "num_fresh_rows": setup.num_rows}
+    return Experiment(name=NAME, title=TITLE, settings=settings, rows=rows, statuses=statuses)
