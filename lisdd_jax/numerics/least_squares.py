@@ -30,22 +30,35 @@ def _scales(columns: jax.Array) -> jax.Array:
 
 
 def compress(columns: jax.Array) -> jax.Array:
-    """Triangular factor ``R`` with ``R' R = columns' columns``, by Householder reflections.
+    """Triangular factor ``R`` with ``R' R = columns' columns``, by modified Gram-Schmidt on rows.
 
-    Columns are scaled to unit maximum inside, so units do not matter.
+    Its triangular factor is as accurate as that of a Householder factorisation (Bjorck, 1967).
+    Written in elementary operations: the factorisations of LAPACK can block each other for ever
+    when a program holds two of them, or two threads run one each, on few cores. Columns are scaled
+    to unit maximum inside, so units do not matter.
 
     Args:
       columns: ``(..., n, k)``, rows out of use set to zero.
 
     Returns:
-      ``(..., k, k)`` upper-triangular factor.
+      ``(..., k, k)`` upper-triangular factor; a zero column where nothing is left.
     """
-    *_, n, k = columns.shape
-    if n < k:
-        padding = [(0, 0)] * (columns.ndim - 2) + [(0, k - n), (0, 0)]
-        columns = jnp.pad(columns, padding)
+    num = columns.shape[-1]
     scales = lax.stop_gradient(_scales(columns))
-    return jnp.linalg.qr(columns / scales[..., None, :], mode="r") * scales[..., None, :]
+    rest = jnp.moveaxis(columns / scales[..., None, :], -1, 0)
+
+    def step(rest: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
+        square = jnp.sum(rest[j] ** 2, axis=-1, keepdims=True)
+        usable = square > jnp.finfo(rest.dtype).tiny
+        norm = jnp.sqrt(jnp.where(usable, square, 1.0))
+        direction = jnp.where(usable, rest[j] / norm, 0.0)
+        row = jnp.sum(rest * direction, axis=-1)
+        later = (jnp.arange(num) >= j).reshape((num,) + (1,) * (row.ndim - 1))
+        row = jnp.where(later, row, 0.0)
+        return rest - row[..., None] * direction, row
+
+    _, rows = lax.scan(step, rest, jnp.arange(num))
+    return jnp.moveaxis(rows, (0, 1), (-2, -1)) * scales[..., None, :]
 
 
 def residual_rounding(dtype: jnp.dtype) -> float:
