@@ -109,7 +109,7 @@ def fit_trimmed(
     *,
     key: jax.Array,
     trim: Any,
-    num_starts: int = 1000,
+    num_starts: int = 3000,
     full_search_rows: int = 2000,
     mask: Any = None,
 ) -> TrimmedFit:
