@@ -1,5 +1,6 @@
 """Localized, identifiable sparse discovery of model discrepancy."""
 
+from lisdd_jax.candidate_regions import CandidateRegions, diagnose_regions
 from lisdd_jax.clean_regime import CleanRegime, fit_clean_regime
 from lisdd_jax.config import Config
 from lisdd_jax.detection import PartialF, f_test
@@ -15,6 +16,7 @@ from lisdd_jax.trimming import TrimmedFit, fit_trimmed
 __version__ = "0.1.0"
 
 __all__ = [
+    "CandidateRegions",
     "Cells",
     "Certificate",
     "CleanRegime",
@@ -33,6 +35,7 @@ __all__ = [
     "chi2_sf",
     "describe",
     "diagnose",
+    "diagnose_regions",
     "f_logsf",
     "f_sf",
     "f_test",

@@ -15,12 +15,11 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import (
-    cell_fits,
     clean_regime,
-    concentration,
     localization,
     multiplicity,
     partition,
+    published,
     selection,
     validation,
 )
@@ -28,8 +27,8 @@ from lisdd_jax.config import Config
 from lisdd_jax.numerics import order
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.prepared import Prepared, prepare
-from lisdd_jax.results import Regions
-from lisdd_jax.status import first_failure, is_failure
+from lisdd_jax.results import Cells, Regions
+from lisdd_jax.status import is_failure
 
 SCALES = ("all", "clean")
 
@@ -45,7 +44,7 @@ class CandidateRegions:
       scale: noise scale that the tests divide by.
       regions: in the order given, with the ends given; ``present`` says which are declared. Counts,
         statistics and p-values are there for all, terms and coefficients for the declared ones.
-      flagged: ``(R,)`` bool, cells left out of the physics fit.
+      cells: the map of the physics fit, which leaves out the flagged ones.
       status: int32.
     """
 
@@ -53,31 +52,8 @@ class CandidateRegions:
     covariance: jax.Array
     scale: jax.Array
     regions: Regions
-    flagged: jax.Array
+    cells: Cells
     status: jax.Array
-
-
-def _fit_physics(
-    key: jax.Array, data: Prepared, config: Config
-) -> tuple[clean_regime.CleanRegime, jax.Array]:
-    """The published start and clean-regime iteration; and the status of both."""
-    initial, _, start_status = concentration.search(
-        key,
-        data.basis,
-        data.centered,
-        data.mask,
-        config.trim,
-        num_starts=config.num_starts,
-        num_candidates=min(10, config.num_starts),
-    )
-    num_cells = data.edges.shape[0] - 1
-    rows = cell_fits.make_rows(
-        data.basis, data.centered, data.mask, data.cell, initial, num_cells, data.level
-    )
-    alpha_cell = jnp.asarray(config.alpha_cell, data.response.dtype)
-    found = clean_regime.search(rows, alpha_cell, config.max_iterations)
-    regime = clean_regime.summarize(data.frame, initial, rows, found)
-    return regime, first_failure(start_status, regime.status)
 
 
 def _noise_scale(
@@ -104,10 +80,9 @@ def _diagnose_regions(
 ) -> CandidateRegions:
     data, data_status = prepare(*data_arrays)
     key_start, key_forms = jax.random.split(key)
-    regime, stage_status = _fit_physics(key_start, data, config)
-    status = first_failure(data_status, stage_status)
-    residuals = data.centered - data.basis @ data.frame.solution(regime.coefficients)
-    residuals = jnp.where(data.mask & jnp.isfinite(residuals), residuals, 0.0)
+    regime = published.fit_physics(key_start, data, data_status, data.mask, config)
+    status = regime.status
+    residuals = published.residuals_of(data, regime)
     noise = _noise_scale(residuals, data, regime, scale)
     ends = jnp.where(upper >= data.edges[-1], jnp.inf, upper)
     inside = (data.axis >= lower[:, None]) & (data.axis < ends[:, None]) & data.mask
@@ -121,9 +96,8 @@ def _diagnose_regions(
     def find_form(inputs: tuple[jax.Array, jax.Array]) -> tuple[selection.Selection, Any]:
         key, rows = inputs
         half = order.random_half(key, rows)
-        tolerance = jnp.asarray(config.tolerance, residuals.dtype)
         chosen = selection.select(
-            data.features, residuals, half, rows & ~half, config.max_terms, tolerance
+            data.features, residuals, half, rows & ~half, config.max_terms, config.tolerance
         )
         return chosen, selection.fit_terms(data.features, residuals, chosen.support, rows)
 
@@ -152,7 +126,7 @@ def _diagnose_regions(
             adjusted_p_value=adjusted,
             shared=jnp.zeros((), bool),
         ),
-        flagged=regime.flagged,
+        cells=published.make_cells(data, regime),
         status=status,
     )
 
@@ -224,7 +198,7 @@ def diagnose_regions(
     for name, array in arrays.items():
         validation.check_finite(name, array, mask)
     _check_regions(lower, upper)
-    validation.check_between("q", q, 0.0, 1.0)
+    validation.check_number("q", q, 0.0, 1.0)
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {SCALES}, got {scale!r}")
     if edges is None:
@@ -232,6 +206,7 @@ def diagnose_regions(
     edges = validation.float_array("edges", edges).astype(arrays["axis"].dtype)
     shapes.check("edges", edges.shape, ("R + 1",))
     data_arrays = (*arrays.values(), edges, mask)
+    config = config.checked(edges.dtype)
     key, q = validation.check_key(key), jnp.asarray(q, edges.dtype)
     return _diagnose_regions(key, data_arrays, lower, upper, config, q, method, scale)
 

@@ -15,7 +15,7 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import cell_fits, localization, validation
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import order
+from lisdd_jax.numerics import least_squares, order
 from lisdd_jax.numerics.frame import Frame, whiten
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
@@ -52,7 +52,7 @@ class CleanRegime:
 
 
 class Search(NamedTuple):
-    """Outcome of the search: the flags under the last test, and the flags before it."""
+    """Outcome of the search: the last test, the flags under it, and the flags before it."""
 
     flagged: jax.Array
     flagged_before: jax.Array
@@ -60,7 +60,8 @@ class Search(NamedTuple):
     num_iterations: jax.Array
     stable: jax.Array
     determined: jax.Array
-    zero_scale: jax.Array
+    test: localization.CellTest
+    scale: jax.Array
 
 
 def _test(rows: cell_fits.Rows, step: jax.Array) -> tuple[localization.CellTest, jax.Array]:
@@ -94,20 +95,24 @@ def search(rows: cell_fits.Rows, alpha_cell: jax.Array, max_iterations: int) -> 
                 num_iterations=before.num_iterations + 1,
                 stable=repeats,
                 determined=fit.determined,
-                zero_scale=scale <= 0,
+                test=test,
+                scale=scale,
             ),
         )
 
     def going_on(state: State) -> jax.Array:
         outcome = state.outcome
-        sound = outcome.determined & ~outcome.zero_scale
+        sound = outcome.determined & (outcome.scale > 0)
         return ~outcome.stable & sound & (outcome.num_iterations < max_iterations)
 
     nothing = jnp.zeros(rows.counts.shape[0], bool)
     no, yes = jnp.zeros((), bool), jnp.ones((), bool)
+    untested = jnp.full(rows.counts.shape[0], jnp.nan, rows.basis.dtype)
+    unknown = localization.CellTest(untested, untested)
+    one = jnp.ones((), rows.basis.dtype)
     start = State(
         jnp.zeros(rows.basis.shape[1], rows.basis.dtype),
-        Search(nothing, nothing, yes, jnp.int32(0), no, yes, no),
+        Search(nothing, nothing, yes, jnp.int32(0), no, yes, unknown, one),
     )
     return lax.while_loop(going_on, body, start).outcome
 
@@ -129,14 +134,19 @@ def estimate(rows: cell_fits.Rows, found: Search) -> Estimate:
     """Fit on the clean cells, and the last test, given the outcome of the search."""
     fit = cell_fits.refit(rows, found.flagged)
     tested = cell_fits.refit(rows, found.flagged_before)
-    test, scale = _test(rows, jnp.where(found.from_initial, 0.0, tested.step))
+    # The search has the values; what follows gives them derivatives.
+    test, scale = jax.tree.map(
+        least_squares.attach,
+        (found.test, found.scale),
+        _test(rows, jnp.where(found.from_initial, 0.0, tested.step)),
+    )
     size = rows.basis.shape[1]
     count = jnp.maximum(rows.counts, 1)
     sums = rows.products[:, size + 1, size] - rows.products[:, size + 1, :size] @ fit.step
     empty = rows.counts == 0
     degrees = jnp.maximum(fit.num_rows - size, 1)
     status = first_failure(
-        status_if(found.zero_scale, Status.ZERO_SCALE),
+        status_if(found.scale <= 0, Status.ZERO_SCALE),
         status_if(~found.determined, Status.NO_CLEAN_CELLS),
         status_if(~found.stable, Status.ITERATION_LIMIT),
     )
@@ -157,13 +167,16 @@ def _safe_sqrt(values: jax.Array) -> jax.Array:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, values, 1.0)), 0.0)
 
 
-def summarize(frame: Frame, initial: jax.Array, rows: cell_fits.Rows, found: Search) -> CleanRegime:
-    """The result in the units of the design."""
+def summarize(
+    frame: Frame, initial: jax.Array, rows: cell_fits.Rows, found: Search, before: jax.Array
+) -> CleanRegime:
+    """The result in the units of the design; ``before`` is the status of what led here."""
     result = estimate(rows, found)
-    failed = is_failure(result.status)
+    status = first_failure(before, result.status)
+    failed = is_failure(status)
     undefined = jnp.where(failed, jnp.nan, 1.0)
     # Without a scale no cell can be tested, but the robust start stands.
-    no_scale = result.status == Status.ZERO_SCALE
+    no_scale = status == Status.ZERO_SCALE
     step = jnp.where(no_scale, 0.0, result.solution_step)
     return CleanRegime(
         coefficients=frame.coefficients(initial + step) * jnp.where(no_scale, 1.0, undefined),
@@ -176,7 +189,7 @@ def summarize(frame: Frame, initial: jax.Array, rows: cell_fits.Rows, found: Sea
         log_p_value=result.test.log_p_value,
         flagged=found.flagged & ~failed,
         num_iterations=found.num_iterations,
-        status=result.status,
+        status=status,
     )
 
 
@@ -191,15 +204,26 @@ def _fit_clean_regime(
     num_cells: int,
     config: Config,
 ) -> CleanRegime:
+    sound = mask & jnp.isfinite(response) & jnp.all(jnp.isfinite(design), axis=1)
+    nonfinite = jnp.any(mask & ~sound) | ~jnp.all(jnp.isfinite(initial))
+    mask = sound
+    design = jnp.where(mask[:, None], design, 0.0)
+    response = jnp.where(mask, response, 0.0)
+    initial = jnp.where(nonfinite, 0.0, initial)
     frame = whiten(design, response, mask)
-    basis = frame.to_basis(jnp.where(mask[:, None], design, 0.0))
+    status = first_failure(
+        status_if(nonfinite, Status.NONFINITE_INPUT),
+        status_if(jnp.sum(mask) <= design.shape[1], Status.TOO_FEW_ROWS),
+        status_if(~jnp.all(frame.independent), Status.RANK_DEFICIENT_DESIGN),
+    )
+    basis = frame.to_basis(design)
     centered = frame.center_response(design, response)
-    level = jnp.max(jnp.where(mask, jnp.abs(response), 0.0))
+    # A residual is known to the rounding error of the terms that it is the difference of.
+    level = jnp.max(jnp.maximum(jnp.abs(response), jnp.abs(design @ initial)))
     start = frame.solution(initial)
     rows = cell_fits.make_rows(basis, centered, mask, cell, start, num_cells, level)
-    alpha_cell = jnp.asarray(config.alpha_cell, design.dtype)
-    found = search(rows, alpha_cell, config.max_iterations)
-    return summarize(frame, start, rows, found)
+    found = search(rows, config.alpha_cell, config.max_iterations)
+    return summarize(frame, start, rows, found, status)
 
 
 def fit_clean_regime(
@@ -253,6 +277,9 @@ def fit_clean_regime(
     validation.common_dtype(design=design, response=response, initial=initial)
     if not jnp.issubdtype(cell.dtype, jnp.integer):
         raise TypeError(f"cell must hold integers, got {cell.dtype}")
+    validation.check_filled(design=design)
+    validation.check_count("num_cells", num_cells, 1)
+    config = config.checked(response.dtype)
     inside = (cell >= 0) & (cell < num_cells)
     mask = validation.mask_array(mask, design.shape[0]) & inside
     validation.check_finite("design", design, mask)

@@ -7,18 +7,20 @@ ends that lead on all rows go on there.
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax.numerics import least_squares, order
+from lisdd_jax.numerics import extremes, least_squares, order
 from lisdd_jax.status import Status, first_failure, status_if
 
-_MAX_REDRAWS = 50
+_MAX_DRAWS = 50
 _MAX_CONCENTRATIONS = 500
 _FIRST_CONCENTRATIONS = 2
+# On a subsample steps are cheap, and each saves one on all rows.
+_SUBSAMPLE_CONCENTRATIONS = 5
 
 
 class _Rows(NamedTuple):
@@ -70,8 +72,8 @@ def _concentrate(rows: _Rows, solutions: jax.Array, num: jax.Array) -> _Candidat
     return _Candidates(jnp.where(determined, fit.solution, solutions), objectives)
 
 
-def _first_steps(rows: _Rows, solutions: jax.Array, num: jax.Array) -> _Candidates:
-    """Two concentration steps; the third gives the objectives of the second."""
+def _first_steps(rows: _Rows, solutions: jax.Array, num: jax.Array, num_steps: int) -> _Candidates:
+    """So many concentration steps; one more gives the objectives of the last."""
 
     def step(_: int, state: tuple[jax.Array, _Candidates]) -> tuple[jax.Array, _Candidates]:
         solutions = state[0]
@@ -79,92 +81,124 @@ def _first_steps(rows: _Rows, solutions: jax.Array, num: jax.Array) -> _Candidat
         return moved.solutions, _Candidates(solutions, moved.objectives)
 
     start = _Candidates(solutions, jnp.full(solutions.shape[0], jnp.inf, solutions.dtype))
-    return lax.fori_loop(0, _FIRST_CONCENTRATIONS + 1, step, (solutions, start))[1]
+    return lax.fori_loop(0, num_steps + 1, step, (solutions, start))[1]
 
 
-def _converge(rows: _Rows, solutions: jax.Array, num: jax.Array) -> tuple[_Candidates, jax.Array]:
-    """Concentrate until no objective falls any more; it falls over finitely many subsets."""
+class _Ascent(NamedTuple):
+    """Candidates on their way: best so far, next trial, which still improve, and steps taken."""
 
-    class State(NamedTuple):
-        best: _Candidates
-        trial: jax.Array
-        active: jax.Array
-        step: jax.Array
+    best: _Candidates
+    trial: jax.Array
+    active: jax.Array
+    step: jax.Array
 
-    def body(state: State) -> State:
-        moved = _concentrate(rows, state.trial, num)
-        better = moved.objectives < state.best.objectives
-        best = _Candidates(
-            jnp.where(better[:, None], state.trial, state.best.solutions),
-            jnp.where(better, moved.objectives, state.best.objectives),
-        )
-        return State(best, moved.solutions, better, state.step + 1)
 
-    num_candidates = solutions.shape[0]
-    unknown = jnp.full(num_candidates, jnp.inf, solutions.dtype)
-    start = State(
-        _Candidates(solutions, unknown), solutions, jnp.ones(num_candidates, bool), jnp.int32(0)
+def _advance(
+    rows: _Rows, state: _Ascent, num: jax.Array, chosen: jax.Array, num_kept: int
+) -> _Ascent:
+    """One step for the chosen candidates ``(b,)``; after the first, all but the best ones stop."""
+    moved = _concentrate(rows, state.trial[chosen], num)
+    # Who has stopped stays where it is, though the batch carries it along.
+    better = (moved.objectives < state.best.objectives[chosen]) & state.active[chosen]
+    solutions = jnp.where(better[:, None], state.trial[chosen], state.best.solutions[chosen])
+    objectives = jnp.where(better, moved.objectives, state.best.objectives[chosen])
+    best = _Candidates(
+        state.best.solutions.at[chosen].set(solutions),
+        state.best.objectives.at[chosen].set(objectives),
     )
-    end = lax.while_loop(lambda s: jnp.any(s.active) & (s.step < _MAX_CONCENTRATIONS), body, start)
-    return end.best, jnp.any(end.active)
+    count = best.objectives.shape[0]
+    lead = jnp.sum(best.objectives < best.objectives[:, None], axis=1) < num_kept
+    step = state.step + chosen.shape[0]
+    return _Ascent(
+        best,
+        state.trial.at[chosen].set(moved.solutions),
+        state.active.at[chosen].set(better) & (lead | (step < count)),
+        step,
+    )
 
 
-def _for_each(function: Callable[[jax.Array], Any], solutions: jax.Array) -> Any:
-    """Apply a function of ``(1, p)`` to every candidate: in turn on a CPU, else all at once.
+def _converge(
+    rows: _Rows, solutions: jax.Array, num: jax.Array, num_kept: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Concentrate until no objective falls any more; it falls over finitely many subsets.
 
-    In turn, the rows' values of one candidate stay in cache, and none waits for the slowest.
+    All candidates make one step, then the ``num_kept`` best go on. On a CPU they move in turn, so
+    that the rows' values of one stay in cache and none waits for the slowest; else all at once.
+
+    Returns:
+      Solution and objective of the best, and whether some candidate was still moving.
     """
-    each = solutions[:, None, :]
-    return lax.platform_dependent(
-        each, cpu=lambda each: lax.map(function, each), default=jax.vmap(function)
+    count = solutions.shape[0]
+    unknown = jnp.full(count, jnp.inf, solutions.dtype)
+    start = _Ascent(_Candidates(solutions, unknown), solutions, jnp.ones(count, bool), jnp.int32(0))
+
+    def run(next_ones: Callable[[_Ascent], jax.Array]) -> Callable[[_Ascent], _Ascent]:
+        limit = _MAX_CONCENTRATIONS * count
+        return lambda start: lax.while_loop(
+            lambda state: jnp.any(state.active) & (state.step < limit),
+            lambda state: _advance(rows, state, num, next_ones(state), num_kept),
+            start,
+        )
+
+    def one(state: _Ascent) -> jax.Array:
+        first = jnp.argmax(state.active)
+        return jnp.where(state.step < count, state.step, first)[None]
+
+    end = lax.platform_dependent(
+        start, cpu=run(one), default=run(lambda _: jnp.arange(count, dtype=jnp.int32))
     )
-
-
-def _lead(rows: _Rows, solutions: jax.Array, num: jax.Array, num_kept: int) -> jax.Array:
-    """The candidates with the lowest objectives on all rows, one step on."""
-    moved = _for_each(lambda one: _concentrate(rows, one, num), solutions)
-    candidates = _Candidates(moved.solutions[:, 0], moved.objectives[:, 0])
-    return _best(candidates, jnp.ones(solutions.shape[0], bool), num_kept)
+    winner = jnp.argmin(end.best.objectives)
+    return end.best.solutions[winner], end.best.objectives[winner], jnp.any(end.active)
 
 
 def _row_table(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Positions of the rows in use, first; and their count."""
-    positions = jnp.nonzero(mask, size=mask.shape[0], fill_value=0)[0]
-    return positions, jnp.sum(mask, dtype=jnp.int32)
+    num_rows = mask.shape[0]
+    rank = extremes.running_sum(mask.astype(jnp.int32))
+    target = jnp.where(mask, rank[:-1], num_rows)
+    positions = jnp.arange(num_rows, dtype=jnp.int32)
+    table = jnp.zeros(num_rows, jnp.int32).at[target].set(positions, mode="drop")
+    return table, rank[-1]
 
 
-def _elemental_starts(key: jax.Array, rows: _Rows, num_starts: int) -> tuple[jax.Array, jax.Array]:
-    """Exact fits through ``p`` random rows; subsets that do not determine a fit are redrawn."""
-    table, count = _row_table(rows.usable)
+def _random_ranks(key: jax.Array, shape: tuple[int, ...], count: jax.Array) -> jax.Array:
+    """Ranks from 0 to ``count - 1``, near enough to equally likely for fewer than 2^20 rows."""
+    uniform = jax.random.uniform(key, shape, jnp.float32)
+    ranks = jnp.floor(uniform * count.astype(jnp.float32)).astype(jnp.int32)
+    return jnp.clip(ranks, 0, jnp.maximum(count - 1, 0))
+
+
+def _elemental_starts(
+    keys: jax.Array, rows: _Rows, table: jax.Array, count: jax.Array, num_starts: int
+) -> tuple[jax.Array, jax.Array]:
+    """Exact fits through ``p`` random rows; subsets that do not determine a fit are drawn again."""
     size = rows.basis.shape[1]
 
     def fit(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        ranks = jax.random.randint(key, (num_starts, size), 0, jnp.maximum(count, 1))
-        chosen = table[ranks]
+        chosen = table[_random_ranks(key, (num_starts, size), count)]
         basis, response = rows.basis[chosen], rows.response[chosen]
         gram = jnp.einsum("sri,srj->sij", basis, basis)
         moment = jnp.einsum("sri,sr->si", basis, response)
         swept = least_squares.sweep(gram, moment, tolerance=float(jnp.finfo(gram.dtype).eps) ** 0.5)
         return swept.solution, jnp.all(swept.independent, axis=-1)
 
-    def redraw(
+    def draw(
         state: tuple[jax.Array, jax.Array, jax.Array],
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         solutions, good, attempt = state
-        fresh, fresh_good = fit(jax.random.fold_in(key, attempt))
+        fresh, fresh_good = fit(keys[attempt])
         return jnp.where(good[:, None], solutions, fresh), good | fresh_good, attempt + 1
 
     nothing = jnp.zeros((num_starts, size), rows.basis.dtype)
     start = (nothing, jnp.zeros(num_starts, bool), jnp.int32(0))
     solutions, good, _ = lax.while_loop(
-        lambda s: ~jnp.all(s[1]) & (s[2] < _MAX_REDRAWS), redraw, start
+        lambda s: ~jnp.all(s[1]) & (s[2] < keys.shape[0]), draw, start
     )
     return solutions, good
 
 
-def _subsample(key: jax.Array, rows: _Rows, size: int) -> _Rows:
+def _subsample(key: jax.Array, rows: _Rows, table: jax.Array, count: jax.Array, size: int) -> _Rows:
     """One random row from each of ``size`` equal stretches of the record, so none comes twice."""
-    table, count = _row_table(rows.usable)
     offsets = jnp.arange(size) + jax.random.uniform(key, (size,), rows.response.dtype)
     ranks = jnp.floor(offsets * (count / size)).astype(jnp.int32)
     chosen = table[jnp.clip(ranks, 0, jnp.maximum(count - 1, 0))]
@@ -203,23 +237,24 @@ def search(
     Returns:
       Solution ``(p,)`` in the basis, objective, and status.
     """
-    key_starts, key_subsample = jax.random.split(key)
+    keys = jax.random.split(key, 1 + _MAX_DRAWS)
     rows = _make_rows(basis, response, mask)
-    count = jnp.sum(mask, dtype=jnp.int32)
+    table, count = _row_table(mask)
     num = order.num_kept(count, trim, basis.dtype)
-    nested = basis.shape[0] > full_search_rows
-    judge = _subsample(key_subsample, rows, subsample_size) if nested else rows
-    judge_num = order.num_kept(jnp.sum(judge.usable, dtype=jnp.int32), trim, basis.dtype)
-    solutions, good = _elemental_starts(key_starts, judge, num_starts)
-    first = _first_steps(judge, solutions, judge_num)
+    judge, judge_table, judge_count = rows, table, count
+    num_steps, num_leading = _FIRST_CONCENTRATIONS, min(num_candidates, num_starts)
+    if basis.shape[0] > full_search_rows:
+        judge = _subsample(keys[0], rows, table, count, subsample_size)
+        judge_table = jnp.arange(subsample_size, dtype=jnp.int32)
+        judge_count = jnp.sum(judge.usable, dtype=jnp.int32)
+        num_steps, num_leading = _SUBSAMPLE_CONCENTRATIONS, -(-num_leading // 3)
+    solutions, good = _elemental_starts(keys[1:], judge, judge_table, judge_count, num_starts)
+    judge_num = order.num_kept(judge_count, trim, basis.dtype)
+    first = _first_steps(judge, solutions, judge_num, num_steps)
     chosen = _best(first, good, min(num_candidates, num_starts))
-    if nested:
-        settled, _ = _converge(judge, chosen, judge_num)
-        chosen = _lead(rows, settled.solutions, num, -(-chosen.shape[0] // 3))
-    candidates, unfinished = _for_each(lambda one: _converge(rows, one, num), chosen)
-    winner = jnp.argmin(candidates.objectives[:, 0])
+    solution, objective, unfinished = _converge(rows, chosen, num, num_leading)
     status = first_failure(
         status_if(~jnp.any(good), Status.DEGENERATE_STARTS),
-        status_if(jnp.any(unfinished), Status.ITERATION_LIMIT),
+        status_if(unfinished, Status.ITERATION_LIMIT),
     )
-    return candidates.solutions[winner, 0], candidates.objectives[winner, 0], status
+    return solution, objective, status

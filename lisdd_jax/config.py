@@ -1,10 +1,15 @@
 """Settings of a diagnosis, as a pytree: algorithm choices are static, numbers are traced."""
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from jax.tree_util import register_dataclass
+
+from lisdd_jax import validation
 
 METHODS = ("calibrated", "published")
 
@@ -18,6 +23,22 @@ _SMALLEST = {
     "num_splits": 1,
     "max_iterations": 1,
     "num_starts": 1,
+}
+_LARGEST = {
+    "alpha_cell": 1.0,
+    "alpha": 1.0,
+    "tolerance": math.inf,
+    "trim": 0.5,
+    "alpha_search": 1.0,
+    "alpha_fit": 1.0,
+    "alpha_doubt": 1.0,
+    "alpha_back": 1.0,
+    "alpha_differ": 1.0,
+    "doubt": math.inf,
+    "least_share": 1.0,
+    "ambiguity": math.inf,
+    "ambiguity_overlap": math.inf,
+    "separation": math.inf,
 }
 
 
@@ -45,6 +66,7 @@ class Config:
       alpha_differ: level at which a rival regime counts as another law.
       doubt: share of a regime's rows discounted per standard deviation of lack of fit, when
         regimes are compared.
+      least_share: share of the rows below which a regime is none.
       ambiguity: rows of a rival regime over those of the clean one from which the two are even.
       ambiguity_overlap: the same for a rival that shares rows with the clean regime.
       separation: standard errors of held-out gain from which regions keep terms of their own.
@@ -65,11 +87,12 @@ class Config:
     tolerance: Any = 0.15
     trim: Any = 0.36
     alpha_search: Any = 0.01
-    alpha_fit: Any = 2e-3
+    alpha_fit: Any = 5e-3
     alpha_doubt: Any = 0.01
     alpha_back: Any = 0.05
     alpha_differ: Any = 1e-3
     doubt: Any = 0.15
+    least_share: Any = 0.1
     ambiguity: Any = 0.75
     ambiguity_overlap: Any = 0.95
     separation: Any = 2.0
@@ -89,9 +112,17 @@ class Config:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
         for name, least in _SMALLEST.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+            validation.check_count(name, getattr(self, name), least)
+
+    def checked(self, dtype: Any) -> "Config":
+        """The same settings as arrays of one type, so that no kind of number compiles again.
+
+        Raises:
+          ValueError: a number is out of its range, or not a single one.
+        """
+        for name, high in _LARGEST.items():
+            validation.check_number(f"config.{name}", getattr(self, name), 0.0, high)
+        return jax.tree.map(lambda number: jnp.asarray(number, dtype), self)
 
     @classmethod
     def paper(cls, **changes: Any) -> "Config":

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from lisdd_jax.candidate_regions import CandidateRegions
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.results import Diagnosis
 
@@ -10,14 +11,14 @@ from lisdd_jax.results import Diagnosis
 @jax.jit
 @full_precision
 def predict(
-    diagnosis: Diagnosis, design: jax.Array, axis: jax.Array, features: jax.Array
+    diagnosis: Diagnosis | CandidateRegions, design: jax.Array, axis: jax.Array, features: jax.Array
 ) -> jax.Array:
     """Response of the corrected model: the physics everywhere, the missing terms in the regions.
 
     A region that ends at the edge of the axis goes on beyond it.
 
     Args:
-      diagnosis: of one data set.
+      diagnosis: of one data set, from ``diagnose`` or ``diagnose_regions``.
       design: ``(m, p)`` new rows.
       axis: ``(m,)``.
       features: ``(m, L)``.

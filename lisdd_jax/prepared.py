@@ -53,8 +53,7 @@ def prepare(
     frame = whiten(design, response, mask)
     status = first_failure(
         status_if(nonfinite, Status.NONFINITE_INPUT),
-        # Each half of a split must leave more rows than physics coefficients.
-        status_if(jnp.sum(mask) < 2 * (design.shape[1] + 1), Status.TOO_FEW_ROWS),
+        status_if(jnp.sum(mask) <= design.shape[1], Status.TOO_FEW_ROWS),
         status_if(~jnp.all(frame.independent), Status.RANK_DEFICIENT_DESIGN),
     )
     data = Prepared(

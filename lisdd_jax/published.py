@@ -24,15 +24,17 @@ class Stages(NamedTuple):
     regime: clean_regime.CleanRegime
     selection: selection.Selection
     inside: jax.Array
-    status: jax.Array
 
 
-def _run_stages(key: jax.Array, data: Prepared, mask: jax.Array, config: Config) -> Stages:
-    """Trimmed start, clean regime, form by holdout, on the rows in ``mask``."""
-    key_start, key_half = jax.random.split(key)
-    num_cells = data.edges.shape[0] - 1
+def fit_physics(
+    key: jax.Array, data: Prepared, before: jax.Array, mask: jax.Array, config: Config
+) -> clean_regime.CleanRegime:
+    """Stage 1: trimmed start and clean-regime iteration on the rows in ``mask``.
+
+    ``before`` is the status of the data; under its failures the regime is undefined.
+    """
     initial, _, start_status = concentration.search(
-        key_start,
+        key,
         data.basis,
         data.centered,
         mask,
@@ -41,29 +43,36 @@ def _run_stages(key: jax.Array, data: Prepared, mask: jax.Array, config: Config)
         num_candidates=min(10, config.num_starts),
     )
     initial = jax.lax.stop_gradient(initial)
+    num_cells = data.edges.shape[0] - 1
     rows = cell_fits.make_rows(
         data.basis, data.centered, mask, data.cell, initial, num_cells, data.level
     )
-    alpha_cell = jnp.asarray(config.alpha_cell, data.response.dtype)
-    found = clean_regime.search(rows, alpha_cell, config.max_iterations)
-    regime = clean_regime.summarize(data.frame, initial, rows, found)
+    found = clean_regime.search(rows, config.alpha_cell, config.max_iterations)
+    too_few = jnp.sum(mask) <= data.design.shape[1] + 1
+    before = first_failure(before, status_if(too_few, Status.TOO_FEW_ROWS), start_status)
+    return clean_regime.summarize(data.frame, initial, rows, found, before)
+
+
+def _run_stages(
+    keys: jax.Array, data: Prepared, before: jax.Array, mask: jax.Array, config: Config
+) -> Stages:
+    """Stages 1 to 3 on the rows in ``mask``; keys ``(2,)`` of the start and of the holdout."""
+    key_start, key_half = keys
+    regime = fit_physics(key_start, data, before, mask, config)
     inside = mask & jnp.append(regime.flagged, False)[data.cell]
-    residuals = _residuals(data, regime)
     fit_half = order.random_half(key_half, inside)
     form = selection.select(
         data.features,
-        residuals,
+        residuals_of(data, regime),
         fit_half,
         inside & ~fit_half,
         config.max_terms,
-        jnp.asarray(config.tolerance, residuals.dtype),
+        config.tolerance,
     )
-    too_few = jnp.sum(mask) <= data.design.shape[1] + 1
-    status = first_failure(status_if(too_few, Status.TOO_FEW_ROWS), start_status, regime.status)
-    return Stages(regime, form, inside, status)
+    return Stages(regime, form, inside)
 
 
-def _residuals(data: Prepared, regime: clean_regime.CleanRegime) -> jax.Array:
+def residuals_of(data: Prepared, regime: clean_regime.CleanRegime) -> jax.Array:
     """Residuals of the trusted physics, taken in the frame so that offsets do not cancel."""
     solution = data.frame.solution(regime.coefficients)
     residuals = data.centered - data.basis @ solution
@@ -73,12 +82,14 @@ def _residuals(data: Prepared, regime: clean_regime.CleanRegime) -> jax.Array:
 def _fit_form(data: Prepared, stages: Stages) -> Form:
     """The chosen terms refitted on all rows of the region, with standard errors."""
     chosen = stages.selection
-    residuals = _residuals(data, stages.regime)
+    residuals = residuals_of(data, stages.regime)
     fitted, stderr = selection.fit_terms(data.features, residuals, chosen.support, stages.inside)
     nothing = ~jnp.any(stages.inside)
-    status = first_failure(stages.status, status_if(nothing, Status.NOTHING_FLAGGED), chosen.status)
+    status = first_failure(
+        stages.regime.status, status_if(nothing, Status.NOTHING_FLAGGED), chosen.status
+    )
     # Where nothing is flagged there is nothing to select, which is no failure of the selection.
-    status = jnp.where(nothing & ~is_failure(stages.status), Status.NOTHING_FLAGGED, status)
+    status = jnp.where(nothing & ~is_failure(stages.regime.status), Status.NOTHING_FLAGGED, status)
     return Form(
         support=chosen.support & ~nothing,
         coefficients=fitted,
@@ -97,12 +108,12 @@ def _certify(data: Prepared, held_out: jax.Array, stages: Stages, alpha: jax.Arr
     support = stages.selection.support
     extra = jnp.where(inside[:, None] & support, data.features, 0.0)
     test = detection.partial_f(data.basis, extra, data.centered, held_out)
-    nothing = ~jnp.any(stages.regime.flagged) & ~is_failure(stages.status)
+    nothing = ~jnp.any(stages.regime.flagged) & ~is_failure(stages.regime.status)
     # Terms off the support are zero columns here, which is no deficiency of the test.
     complete = test.df_num == jnp.sum(support)
     harmless = complete & (test.status == Status.RANK_DEFICIENT_TERMS)
     test_status = jnp.where(harmless, Status.OK, test.status)
-    status = first_failure(stages.status, stages.selection.status, test_status)
+    status = first_failure(stages.regime.status, stages.selection.status, test_status)
     status = jnp.where(nothing, Status.NOTHING_FLAGGED, status).astype(jnp.int32)
     defined = ~nothing & ~is_failure(status)
     undefined = jnp.where(defined, 1.0, jnp.nan)
@@ -120,7 +131,8 @@ def _certify(data: Prepared, held_out: jax.Array, stages: Stages, alpha: jax.Arr
     )
 
 
-def _make_cells(data: Prepared, regime: clean_regime.CleanRegime) -> Cells:
+def make_cells(data: Prepared, regime: clean_regime.CleanRegime) -> Cells:
+    """The map of the cells with the evidence of the clean-regime iteration."""
     return Cells(
         lower=data.edges[:-1],
         upper=data.edges[1:],
@@ -179,33 +191,29 @@ def run(
     Returns:
       A ``Diagnosis``.
     """
-    key_full, key_split, key_half = jax.random.split(key, 3)
+    # One call for all stages: every call of the generator costs time to compile.
+    keys = jax.random.split(key, 5)
     data, data_status = prepare(design, response, axis, features, edges, mask)
-    half = order.random_half(key_split, data.mask)
+    half = order.random_half(keys[4], data.mask)
     # One compiled body runs on all rows and on split A.
     full, split = (
         jax.tree.map(lambda leaf, i=i: leaf[i], stacked)
         for stacked in [
             jax.lax.map(
-                lambda inputs: _run_stages(inputs[0], data, inputs[1], config),
-                (jnp.stack([key_full, key_half]), jnp.stack([data.mask, half])),
+                lambda inputs: _run_stages(inputs[0], data, data_status, inputs[1], config),
+                (keys[:4].reshape(2, 2), jnp.stack([data.mask, half])),
             )
         ]
         for i in (0, 1)
     )
     form = _fit_form(data, full)
-    alpha = jnp.asarray(config.alpha, response.dtype)
-    test = _certify(data, data.mask & ~half, split, alpha)
-    status = first_failure(data_status, full.status)
-    failed = is_failure(status)
-    undefined = jnp.where(failed, jnp.nan, 1.0)
-    # Under a zero scale nothing can be tested, but the robust fit stands.
-    estimated = jnp.where(status == Status.ZERO_SCALE, 1.0, undefined)
+    test = _certify(data, data.mask & ~half, split, config.alpha)
+    status = full.regime.status
     return Diagnosis(
-        coefficients=full.regime.coefficients * estimated,
-        covariance=full.regime.covariance * undefined,
-        scale=full.regime.scale * estimated,
-        cells=_make_cells(data, full.regime),
+        coefficients=full.regime.coefficients,
+        covariance=full.regime.covariance,
+        scale=full.regime.scale,
+        cells=make_cells(data, full.regime),
         regions=_make_regions(data, full.regime, form),
         form=form,
         test=test,

@@ -236,6 +236,6 @@ def select_form(
     validation.check_finite("residuals", residuals, fit_mask | score_mask)
     if not isinstance(max_terms, int) or max_terms < 1:
         raise ValueError(f"max_terms must be a positive integer, got {max_terms!r}")
-    validation.check_between("tolerance", tolerance, 0.0, float("inf"))
+    validation.check_number("tolerance", tolerance, 0.0, float("inf"))
     tolerance = jnp.asarray(tolerance, features.dtype)
     return _select_jitted(features, residuals, fit_mask, score_mask, max_terms, tolerance)

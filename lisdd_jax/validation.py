@@ -111,6 +111,19 @@ def check_between(name: str, value: Any, low: float, high: float) -> None:
         raise ValueError(f"{name} must lie between {low:g} and {high:g}, got {value!r}")
 
 
+def check_number(name: str, value: Any, low: float, high: float) -> None:
+    """Refuse what is no single number, and a concrete one outside ``[low, high]``."""
+    if np.shape(value) != ():
+        raise ValueError(f"{name} must be a single number, got shape {np.shape(value)}")
+    check_between(name, value, low, high)
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Refuse what is no integer, or too small a one."""
+    if not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+
+
 def check_key(key: Any) -> jax.Array:
     """Refuse anything but one typed key."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
@@ -118,6 +131,15 @@ def check_key(key: Any) -> jax.Array:
     if key.shape != ():
         raise ValueError(f"key must be a single key, got shape {key.shape}")
     return key
+
+
+def check_filled(**arrays: jax.Array) -> None:
+    """Refuse arrays without rows or without columns."""
+    for name, array in arrays.items():
+        if 0 in array.shape:
+            raise ValueError(
+                f"{name} must have at least one row and one column, got shape {array.shape}"
+            )
 
 
 def mask_array(mask: Any, num_rows: int) -> jax.Array:

@@ -27,6 +27,9 @@ def decide(status: jax.Array, form: Form, test: Certificate, flagged: jax.Array)
     verdict = jnp.where(any_flagged | test.reject, found, Verdict.CLEAN)
     # A certificate for a region that the full data do not show is no certificate of the report.
     verdict = jnp.where(test.reject & ~any_flagged, Verdict.NOT_CERTIFIED, verdict)
+    # Half of the rows could not even be fitted, so nothing was tried on them.
+    untried = test.status == Status.TOO_FEW_ROWS
+    verdict = jnp.where(untried, Verdict.INSUFFICIENT_DATA, verdict)
     return _unless_failed(status, verdict)
 
 

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lisdd_jax.calibrated import run
-from lisdd_jax.config import Config
+from lisdd_jax import Config, diagnose
 from lisdd_jax.results import Verdict
 from lisdd_jax.study.engine import run_study
 from lisdd_jax.study.scenarios import oscillator
@@ -19,11 +18,9 @@ def evaluate(config):
     """Metrics of one diagnosis against the truth of its sample."""
 
     def metrics(sample, key, **_):
-        mask = jnp.ones(sample.response.shape, bool)
         edges = jnp.asarray(EDGES, sample.axis.dtype)
-        found = run.run(
-            key, sample.design, sample.response, sample.axis, sample.features, edges, mask, config
-        )
+        arrays = sample.design, sample.response, sample.axis, sample.features
+        found = diagnose(*arrays, key=key, edges=edges, config=config)
         regions = found.regions
         truth = jnp.minimum(jnp.abs(jnp.concatenate([sample.lower, sample.upper])), 3.3)
         truth = truth * jnp.sign(jnp.concatenate([sample.lower, sample.upper]))

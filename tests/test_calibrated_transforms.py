@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lisdd_jax.calibrated import run
 from lisdd_jax.config import Config
 from lisdd_jax.diagnosis import diagnose
 from lisdd_jax.results import Verdict
@@ -75,7 +74,7 @@ def test_numbers_do_not_recompile(table):
     def traced(key, config):
         traces.append(None)
         *arrays, mask = (jnp.asarray(array[:256]) for array in table)
-        return run.run(key, *arrays, EDGES, mask, config)
+        return diagnose(*arrays, key=key, edges=EDGES, mask=mask, config=config)
 
     small = {"max_terms": 1, "max_regions": 2, "window": 1, "num_blocks": 16}
     for alpha in (0.01, 0.05):
@@ -90,7 +89,9 @@ def test_vmap_is_a_loop():
     keys = jax.random.split(KEY, len(tables))
 
     def one(key, design, response, axis, features, mask):
-        return run.run(key, design, response, axis, features, EDGES, mask, small)
+        return diagnose(
+            design, response, axis, features, key=key, edges=EDGES, mask=mask, config=small
+        )
 
     batch = jax.jit(jax.vmap(one))(keys, *stacked)
     loop = jax.jit(lambda *args: jax.lax.map(lambda arg: one(*arg), args))(keys, *stacked)

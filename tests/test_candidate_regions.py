@@ -84,7 +84,7 @@ def test_an_empty_region_is_undefined_and_not_declared() -> None:
 
 
 def test_corrected_forecast_uses_the_declared_regions() -> None:
-    forecast = predict(FOUND, SAMPLE.design, SAMPLE.axis, SAMPLE.features)  # type: ignore[arg-type]
+    forecast = predict(FOUND, SAMPLE.design, SAMPLE.axis, SAMPLE.features)
     error = np.sqrt(np.mean((np.asarray(forecast) - np.asarray(SAMPLE.response)) ** 2))
     assert error == pytest.approx(0.3, abs=0.02)
 

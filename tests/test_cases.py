@@ -271,7 +271,7 @@ class TestSkewedAxis:
 
     def skewed(self):
         table = testbed.oscillator(0)
-        axis = np.exp(2 * table.axis)
+        axis = np.exp(8 * table.axis)
         return table._replace(axis=axis)
 
     def test_equal_widths_are_safe(self):
@@ -313,8 +313,8 @@ class TestSkewedAxis:
         edges = partition.equal_width_edges(jnp.asarray(read.axis), 14, mask)
         cell = partition.cell_index(jnp.asarray(read.axis), edges, mask)
         count = np.asarray(cell_sums.cell_counts(cell, mask, 14))
-        assert count.max() > 40
-        assert (count < 5).sum() >= 5
+        assert count[:3].sum() > 0.75 * len(read.axis)
+        assert (count < 5).sum() >= 10
         found = fit_clean_regime(
             read.design,
             read.response,

@@ -114,4 +114,4 @@ def test_simulated_certificate_has_the_planned_power(absorbed: float) -> None:
 def test_layout_puts_whole_cells_in_the_region() -> None:
     edges = power_check.layout(Effect(size=0.5, share=0.3, cells_in_region=2), 14)
     assert edges.shape == (15,)
-    np.testing.assert_allclose(edges[[0, 1, 2, 14]], [0.0, 0.15, 0.3, 1.0])
+    np.testing.assert_allclose(np.asarray(edges)[[0, 1, 2, 14]], [0.0, 0.15, 0.3, 1.0])

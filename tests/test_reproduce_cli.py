@@ -94,7 +94,7 @@ def test_power_prints_and_writes_a_plan(tmp_path: Path) -> None:
 
 def test_power_is_confirmed_by_simulation(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    words = ("--effect", "2", "--share", "0.2", "--simulate", "40", "--json", str(path))
+    words = ("--effect", "0.7", "--share", "0.2", "--simulate", "40", "--json", str(path))
     result = run("power", *words)
     assert result.exit_code == 0, result.output
     for entry in json.loads(path.read_text())["simulated"]:

@@ -15,6 +15,9 @@ from lisdd_jax.calibrated.edges import Region, Sums
 from lisdd_jax.calibrated.runs import Spans
 from lisdd_jax.numerics import extremes
 
+_LEAST_REACH = 4
+"""Rows looked at on either side of an end: as many in a row may belong to the other fold."""
+
 
 class Blocks(NamedTuple):
     """Rows in blocks of equal size, in two folds; ``M`` blocks, ``q = L + 1`` columns.
@@ -165,28 +168,34 @@ def _fine_end(
     spans: Spans,
     is_stop: bool,
 ) -> tuple[jax.Array, jax.Array]:
-    """An end at the best single row of the two blocks around it, by the gain on the fit fold.
+    """An end at the best single row around it, a block to either side, by the gain on the fit fold.
 
     Returns its position, and the gain on the other fold between the block's end and that row.
     """
     n, size = blocks.columns.shape[0], blocks.size
-    base = jnp.clip((end - 1) * size, 0, jnp.maximum(blocks.num_rows - 2 * size, 0))
-    offset = jnp.arange(2 * blocks.largest)
+    reach, largest = jnp.maximum(size, _LEAST_REACH), max(blocks.largest, _LEAST_REACH)
+    base = jnp.clip(end * size - reach, 0, jnp.maximum(blocks.num_rows - 2 * reach, 0))
+    offset = jnp.arange(2 * largest)
     row = base[:, None] + offset
-    live = (offset < 2 * size) & (row < blocks.num_rows)
+    live = (offset < 2 * reach) & (row < blocks.num_rows)
     row = jnp.minimum(row, n - 1)
     terms = blocks.columns[row[..., None], index]
     correction = jnp.einsum("kra,ka->kr", terms, coefficients)
     gain = jnp.where(live, (2 * blocks.columns[row, -1] - correction) * correction, 0.0)
     of_folds = jnp.where(blocks.folds[:, row], gain, 0.0)[jnp.stack([fold, 1 - fold])]
     fit_gain, score_gain = extremes.running_sum(of_folds)
-    place = base[:, None] + jnp.arange(2 * blocks.largest + 1)
+    place = base[:, None] + jnp.arange(2 * largest + 1)
     possible = (place >= spans.low[:, None] * size) & (place <= spans.high[:, None] * size)
-    possible = possible & (place <= base[:, None] + 2 * size)
+    possible = possible & (place <= base[:, None] + 2 * reach)
     sign = 1 if is_stop else -1
-    best = extremes.first_max(jnp.where(possible, sign * fit_gain, -jnp.inf))
+    on_fit = jnp.where(possible, sign * fit_gain, -jnp.inf)
+    rounding = 16 * jnp.finfo(gain.dtype).eps * jnp.max(jnp.abs(fit_gain), axis=1, keepdims=True)
+    # Between two of its rows the fit fold leaves the end open; a wrong place there is no error of
+    # the support, so the rows of the other fold may choose it.
+    open_ends = on_fit >= jnp.max(on_fit, axis=1, keepdims=True) - rounding
+    best = extremes.first_max(jnp.where(open_ends, sign * score_gain, -jnp.inf))
     # An end at the end of its window stays there.
-    coarse = jnp.clip(end * size - base, 0, 2 * blocks.largest)
+    coarse = jnp.clip(end * size - base, 0, 2 * largest)
     best = jnp.where(end == (spans.high if is_stop else spans.low), coarse, best)
 
     def at(values: jax.Array, where: jax.Array) -> jax.Array:

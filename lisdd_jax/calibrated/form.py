@@ -112,14 +112,16 @@ def _held_out_errors(fit: _CrossFit, smallest: jax.Array) -> tuple[jax.Array, ja
     gain = jnp.sum(fit.candidates.gain, axis=1)
     determined = jnp.all(fit.candidates.determined, axis=1)
 
-    def error(total: jax.Array, num_rows: jax.Array, determined: jax.Array) -> jax.Array:
-        return jnp.where(
-            determined, jnp.maximum(total / jnp.maximum(num_rows, 1), smallest), jnp.inf
-        )
+    def error(total: jax.Array, gain: jax.Array, num_rows: jax.Array) -> jax.Array:
+        # Without noise, errors that differ by rounding only must count as equal.
+        rounding = 16 * jnp.finfo(total.dtype).eps * total
+        left = jnp.maximum(total - gain, rounding) / jnp.maximum(num_rows, 1)
+        return jnp.maximum(left, smallest)
 
-    own = error(fit.total - gain[0], fit.num_rows, determined[0])
-    left = jnp.sum(fit.total) - jnp.sum(gain[1], axis=1)
-    return own, error(left, jnp.sum(fit.num_rows), jnp.all(determined[1], axis=1))
+    own = error(fit.total, gain[0], fit.num_rows)
+    joint = error(jnp.sum(fit.total), jnp.sum(gain[1], axis=1), jnp.sum(fit.num_rows))
+    all_determined = jnp.all(determined[1], axis=1)
+    return jnp.where(determined[0], own, jnp.inf), jnp.where(all_determined, joint, jnp.inf)
 
 
 def _held_out_correction(

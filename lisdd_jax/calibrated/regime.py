@@ -152,9 +152,10 @@ def judge(
     fit = lack_of_fit.ordinary(fits, clean, smallest_variance)
     score = jnp.maximum(fit.all.score(), fit.smooth.score())
     determined = evidence.fit_law(fits, clean).rank == fits.cross.shape[-1]
-    # A group by itself always fits.
+    # A group by itself always fits, and so does a law for a few rows.
     several = (jnp.sum(clean, axis=-1) >= 2) & (fit.all.df_den > 0)
-    adequate = (score < -ndtri(config.alpha_fit)) & determined & several
+    large = rows >= config.least_share * jnp.sum(fits.num_rows)
+    adequate = (score < -ndtri(config.alpha_fit)) & determined & several & large
     # Nothing is discounted below the 90 % point of the score.
     kept = jnp.maximum(1 - config.doubt * jnp.maximum(score - 1.28, 0), 0.1)
     merit = jnp.where(determined, rows * kept, -1.0)

@@ -35,6 +35,14 @@ def _collect(
     )
 
 
+def _withhold(full: Stages, failed: jax.Array) -> Stages:
+    """Nothing is flagged and no region stands under a failure."""
+    return full._replace(
+        regime=full.regime._replace(flagged=full.regime.flagged & ~failed),
+        spans=full.spans._replace(present=full.spans.present & ~failed),
+    )
+
+
 def run(
     key: jax.Array,
     design: jax.Array,
@@ -53,7 +61,6 @@ def run(
     Returns:
       A ``Diagnosis``.
     """
-    config = jax.tree.map(lambda number: jnp.asarray(number, response.dtype), config)
     data, data_status = prepare(design, response, axis, features, edges, mask)
     rows = ordering.order_rows(data)
     keys = jax.random.split(key, config.num_splits)
@@ -77,6 +84,7 @@ def run(
         status_if(~regime.determined, Status.NO_CLEAN_CELLS),
         status_if(regime.variance <= 4 * rows.smallest_variance, Status.EXACT_FIT),
     )
+    full = _withhold(full, is_failure(status))
     test = outcome.make_certificate(status, halves, tests, table, config)
     regions = outcome.make_regions(rows, full, halves, tests, table)
     agrees = splits.splits_agree(full, halves, tests, regions.support, table)

@@ -95,6 +95,8 @@ def splits_agree(
     split = jax.tree.map(lambda leaf: leaf[middle], splits)
     shown = table[split.form.support] & split.spans.present[:, None]
     same = jnp.all(jnp.any(support, axis=0) == jnp.any(shown, axis=0))
+    one_by_one = full.form.shared | jnp.all(support == shown)
+    same = same & (full.form.shared == split.form.shared) & one_by_one
 
     def single(found: Stages) -> jax.Array:
         return found.form.shared | (jnp.sum(found.spans.present) == 1)

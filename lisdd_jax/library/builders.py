@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from lisdd_jax import validation
 from lisdd_jax.expressions.tree import Binary, Call, Column, Expression, Negative, Number
 from lisdd_jax.library.terms import Library
 
@@ -35,8 +36,7 @@ def polynomials(
       >>> polynomials(["u", "v"], 2).names
       ('u', 'v', 'u^2', 'u*v', 'v^2')
     """
-    if not isinstance(degree, int) or degree < 1:
-        raise ValueError(f"degree must be an integer of at least 1, got {degree!r}")
+    validation.check_count("degree", degree, 1)
     monomials = [
         _monomial(factors)
         for total in range(1, degree + 1)

@@ -199,9 +199,21 @@ def least_squares(
     return with_derivatives(fit, columns[:, :-1], columns[:, -1])
 
 
+@jax.custom_jvp
 def attach(value: jax.Array, live: jax.Array) -> jax.Array:
-    """``value`` with the derivatives of ``live``, another formula for the same number."""
-    return lax.stop_gradient(value) + (live - lax.stop_gradient(live))
+    """``value`` with the derivatives of ``live``, another formula for the same number.
+
+    Where no derivative is taken ``live`` is dead code, and costs nothing to run or to compile.
+    """
+    del live
+    return value
+
+
+@attach.defjvp
+def _attach_jvp(
+    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    return attach(*primals), tangents[1]
 
 
 def with_derivatives(fit: LeastSquares, columns: jax.Array, target: jax.Array) -> LeastSquares:

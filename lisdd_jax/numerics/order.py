@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lisdd_jax.numerics import extremes
+
 _SAMPLE_SIZE = 64
 # Beyond these the data are tied or very skewed, and snapping to data values is faster.
 _MAX_INTERPOLATIONS = 12
@@ -289,6 +291,6 @@ def random_half(key: jax.Array, mask: jax.Array) -> jax.Array:
     Returns:
       ``(n,)`` bool, a subset of ``mask``; of an odd last row a coin decides.
     """
-    rank = jnp.cumsum(mask, dtype=jnp.int32) - 1
+    rank = extremes.running_sum(mask.astype(jnp.int32))[1:] - 1
     coins = jax.random.bernoulli(key, 0.5, (mask.shape[0] // 2 + 1,))
     return mask & ((rank % 2 == 1) == coins[jnp.maximum(rank, 0) // 2])

@@ -80,10 +80,12 @@ def _bars(axes: Any, rows: list[Mapping[str, Any]], log: bool = False) -> None:
     colors = [_TERM if row["method"] == "lisdd" else _SOFT for row in rows]
     positions = np.arange(len(rows))
     axes.bar(positions, values, yerr=errors, color=colors, capsize=3, log=log)
-    published = [(i, row["published"]) for i, row in enumerate(rows) if row["published"]]
+    published = [
+        (i, row["published"]) for i, row in enumerate(rows) if row["published"] is not None
+    ]
     if published:
         axes.plot(*zip(*published, strict=True), "D", color=_FLAG, ms=5, label="published")
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     labels = [LABELS.get(row["method"], row["method"]) for row in rows]
     axes.set_xticks(positions, labels, rotation=35, ha="right")
 

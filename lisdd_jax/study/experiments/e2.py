@@ -41,8 +41,8 @@ TABLES = Tables(
         **{key_of("lisdd", "form_recovery", library=library): _EDGES for library in runs.LIBRARIES},
         key_of("lisdd", "form_recovery", width=1.4, beta=0.3): (
             "from the global minimum of the trimmed fit the iteration mostly escapes the"
-            " contamination and flags all eight bins of the band, with unbiased physics: in nine of"
-            " ten data sets of 6000 rows, two of three of 4000, in a plain NumPy loop as here; with"
+            " contamination and flags all eight bins of the band, with unbiased physics: in five of"
+            " six data sets of 6000 rows, two of three of 4000, in a plain NumPy loop as here; with"
             " a poorer start or fewer rows it does not"
         ),
         key_of("lisdd", "form_recovery"): (
