@@ -18,9 +18,9 @@ from lisdd_jax.status import Status, first_failure, status_if
 
 _MAX_DRAWS = 50
 _MAX_CONCENTRATIONS = 500
-_FIRST_CONCENTRATIONS = 2
+_FIRST_STEPS = 2
 # On a subsample steps are cheap, and each saves one on all rows.
-_SUBSAMPLE_CONCENTRATIONS = 5
+_SUBSAMPLE_STEPS = 5
 
 
 class _Rows(NamedTuple):
@@ -55,97 +55,134 @@ def _make_rows(basis: jax.Array, response: jax.Array, usable: jax.Array) -> _Row
     return _Rows(columns[:, :-1], columns[:, -1], usable, columns[:, rows] * columns[:, others])
 
 
-def _squared_residuals(rows: _Rows, solutions: jax.Array) -> jax.Array:
+def _distances(rows: _Rows, solutions: jax.Array) -> jax.Array:
+    """Absolute residuals ``(S, m)``; infinite for rows out of use."""
     residuals = rows.response - solutions @ rows.basis.T
-    return jnp.where(rows.usable, residuals**2, jnp.inf)
+    return jnp.where(rows.usable, jnp.abs(residuals), jnp.inf)
 
 
-def _concentrate(rows: _Rows, solutions: jax.Array, num: jax.Array) -> _Candidates:
-    """One concentration step for all candidates, and the objectives before it."""
-    squares = _squared_residuals(rows, solutions)
-    weights, objectives = jax.vmap(order.smallest_weights, (0, None))(squares, num)
+def _weighted_fits(
+    rows: _Rows, solutions: jax.Array, distances: jax.Array, weights: jax.Array
+) -> _Candidates:
+    """Least squares with weights for all candidates, and their objectives before it."""
+    squares = jnp.where(rows.usable, distances**2, 0.0)
     size = rows.basis.shape[1]
     # One matrix product gives the normal equations of all candidates.
     tables = _unpack(weights @ rows.products, size + 1)
     fit = least_squares.sweep(tables[:, :size, :size], tables[:, :size, size])
     determined = jnp.all(fit.independent, axis=-1, keepdims=True)
+    objectives = jnp.einsum("sm,sm->s", weights, squares)
     return _Candidates(jnp.where(determined, fit.solution, solutions), objectives)
 
 
-def _first_steps(rows: _Rows, solutions: jax.Array, num: jax.Array, num_steps: int) -> _Candidates:
-    """So many concentration steps; one more gives the objectives of the last."""
+class _Picked(NamedTuple):
+    """Weights ``(S, m)`` of the rows kept, threshold ``(S,)``, and rows missing ``(S,)``."""
+
+    weights: jax.Array
+    threshold: jax.Array
+    missing: jax.Array
+
+
+def _pick(distances: jax.Array, num: jax.Array) -> _Picked:
+    weights, threshold = jax.vmap(order.smallest_weights, (0, None))(distances, num)
+    return _Picked(weights, threshold, jnp.zeros(distances.shape[0], jnp.int32))
+
+
+def _pick_roughly(distances: jax.Array, num: jax.Array) -> _Picked:
+    kept, threshold, missing = jax.vmap(order.roughly_smallest, (0, None))(distances, num)
+    return _Picked(kept.astype(distances.dtype), threshold, missing)
+
+
+def _first_steps(
+    rows: _Rows,
+    solutions: jax.Array,
+    num: jax.Array,
+    num_steps: int,
+    pick: Callable[[jax.Array, jax.Array], _Picked],
+) -> _Candidates:
+    """So many concentration steps for all, and one more that gives the objectives of the last."""
 
     def step(_: int, state: tuple[jax.Array, _Candidates]) -> tuple[jax.Array, _Candidates]:
         solutions = state[0]
-        moved = _concentrate(rows, solutions, num)
-        return moved.solutions, _Candidates(solutions, moved.objectives)
+        distances = _distances(rows, solutions)
+        picked = pick(distances, num)
+        moved = _weighted_fits(rows, solutions, distances, picked.weights)
+        # Rows too few or too many count with the residual at the threshold.
+        objectives = moved.objectives + picked.missing * picked.threshold**2
+        return moved.solutions, _Candidates(solutions, objectives)
 
     start = _Candidates(solutions, jnp.full(solutions.shape[0], jnp.inf, solutions.dtype))
     return lax.fori_loop(0, num_steps + 1, step, (solutions, start))[1]
 
 
-class _Ascent(NamedTuple):
-    """Candidates on their way: best so far, next trial, which still improve, and steps taken."""
+class _Descent(NamedTuple):
+    """Candidates on their way: best so far, next trial, threshold, who still improves, steps."""
 
     best: _Candidates
     trial: jax.Array
+    threshold: jax.Array
     active: jax.Array
     step: jax.Array
 
 
-def _advance(
-    rows: _Rows, state: _Ascent, num: jax.Array, chosen: jax.Array, num_kept: int
-) -> _Ascent:
-    """One step for the chosen candidates ``(b,)``; after the first, all but the best ones stop."""
-    moved = _concentrate(rows, state.trial[chosen], num)
+def _advance(rows: _Rows, state: _Descent, num: jax.Array, chosen: jax.Array) -> _Descent:
+    """One exact step for the chosen candidates ``(b,)``."""
+    trial = state.trial[chosen]
+    distances = _distances(rows, trial)
+    weights, threshold = jax.vmap(order.smallest_weights, (0, None, 0))(
+        distances, num, state.threshold[chosen]
+    )
+    moved = _weighted_fits(rows, trial, distances, weights)
     # Who has stopped stays where it is, though the batch carries it along.
     better = (moved.objectives < state.best.objectives[chosen]) & state.active[chosen]
-    solutions = jnp.where(better[:, None], state.trial[chosen], state.best.solutions[chosen])
+    solutions = jnp.where(better[:, None], trial, state.best.solutions[chosen])
     objectives = jnp.where(better, moved.objectives, state.best.objectives[chosen])
     best = _Candidates(
         state.best.solutions.at[chosen].set(solutions),
         state.best.objectives.at[chosen].set(objectives),
     )
-    count = best.objectives.shape[0]
-    lead = jnp.sum(best.objectives < best.objectives[:, None], axis=1) < num_kept
-    step = state.step + chosen.shape[0]
-    return _Ascent(
+    return _Descent(
         best,
         state.trial.at[chosen].set(moved.solutions),
-        state.active.at[chosen].set(better) & (lead | (step < count)),
-        step,
+        state.threshold.at[chosen].set(threshold),
+        state.active.at[chosen].set(better),
+        state.step + chosen.shape[0],
     )
 
 
 def _converge(
-    rows: _Rows, solutions: jax.Array, num: jax.Array, num_kept: int
+    rows: _Rows, solutions: jax.Array, num: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Concentrate until no objective falls any more; it falls over finitely many subsets.
 
-    All candidates make one step, then the ``num_kept`` best go on. On a CPU they move in turn, so
-    that the rows' values of one stay in cache and none waits for the slowest; else all at once.
+    On a CPU one candidate after the other: the rows' values of one stay in cache, and none waits
+    for the slowest; else all at once.
 
     Returns:
       Solution and objective of the best, and whether some candidate was still moving.
     """
     count = solutions.shape[0]
     unknown = jnp.full(count, jnp.inf, solutions.dtype)
-    start = _Ascent(_Candidates(solutions, unknown), solutions, jnp.ones(count, bool), jnp.int32(0))
+    start = _Descent(
+        _Candidates(solutions, unknown),
+        solutions,
+        jnp.full(count, jnp.nan, solutions.dtype),
+        jnp.ones(count, bool),
+        jnp.int32(0),
+    )
 
-    def run(next_ones: Callable[[_Ascent], jax.Array]) -> Callable[[_Ascent], _Ascent]:
+    def run(next_ones: Callable[[_Descent], jax.Array]) -> Callable[[_Descent], _Descent]:
         limit = _MAX_CONCENTRATIONS * count
         return lambda start: lax.while_loop(
             lambda state: jnp.any(state.active) & (state.step < limit),
-            lambda state: _advance(rows, state, num, next_ones(state), num_kept),
+            lambda state: _advance(rows, state, num, next_ones(state)),
             start,
         )
 
-    def one(state: _Ascent) -> jax.Array:
-        first = jnp.argmax(state.active)
-        return jnp.where(state.step < count, state.step, first)[None]
-
     end = lax.platform_dependent(
-        start, cpu=run(one), default=run(lambda _: jnp.arange(count, dtype=jnp.int32))
+        start,
+        cpu=run(lambda state: jnp.argmax(state.active)[None]),
+        default=run(lambda _: jnp.arange(count)),
     )
     winner = jnp.argmin(end.best.objectives)
     return end.best.solutions[winner], end.best.objectives[winner], jnp.any(end.active)
@@ -241,18 +278,22 @@ def search(
     rows = _make_rows(basis, response, mask)
     table, count = _row_table(mask)
     num = order.num_kept(count, trim, basis.dtype)
-    judge, judge_table, judge_count = rows, table, count
-    num_steps, num_leading = _FIRST_CONCENTRATIONS, min(num_candidates, num_starts)
+    num_candidates = min(num_candidates, num_starts)
     if basis.shape[0] > full_search_rows:
         judge = _subsample(keys[0], rows, table, count, subsample_size)
-        judge_table = jnp.arange(subsample_size, dtype=jnp.int32)
+        everyone = jnp.arange(subsample_size, dtype=jnp.int32)
         judge_count = jnp.sum(judge.usable, dtype=jnp.int32)
-        num_steps, num_leading = _SUBSAMPLE_CONCENTRATIONS, -(-num_leading // 3)
-    solutions, good = _elemental_starts(keys[1:], judge, judge_table, judge_count, num_starts)
-    judge_num = order.num_kept(judge_count, trim, basis.dtype)
-    first = _first_steps(judge, solutions, judge_num, num_steps)
-    chosen = _best(first, good, min(num_candidates, num_starts))
-    solution, objective, unfinished = _converge(rows, chosen, num, num_leading)
+        judge_num = order.num_kept(judge_count, trim, basis.dtype)
+        solutions, good = _elemental_starts(keys[1:], judge, everyone, judge_count, num_starts)
+        first = _first_steps(judge, solutions, judge_num, _SUBSAMPLE_STEPS, _pick_roughly)
+        chosen = _best(first, good, num_candidates)
+        first = _first_steps(rows, chosen, num, _FIRST_STEPS, _pick_roughly)
+        chosen = _best(first, jnp.ones(num_candidates, bool), -(-num_candidates // 3))
+    else:
+        solutions, good = _elemental_starts(keys[1:], rows, table, count, num_starts)
+        first = _first_steps(rows, solutions, num, _FIRST_STEPS, _pick)
+        chosen = _best(first, good, num_candidates)
+    solution, objective, unfinished = _converge(rows, chosen, num)
     status = first_failure(
         status_if(~jnp.any(good), Status.DEGENERATE_STARTS),
         status_if(unfinished, Status.ITERATION_LIMIT),

@@ -1,6 +1,13 @@
 """Fixtures that all tests share; float64 is on unless a test asks for float32."""
 
+import os
 from pathlib import Path
+
+# Most of the time of the tests is compile time, which these settings of XLA cut to a third. What
+# they compile runs several times as slowly, so long simulations are run with XLA_FLAGS set empty.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
 
 import jax
 import pytest

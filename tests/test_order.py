@@ -149,13 +149,30 @@ def test_smallest_weights(name):
     num_finite = int(jnp.sum(jnp.isfinite(values)))
     pick = jax.jit(order.smallest_weights)
     for num in map(jnp.int32, (1, 7, num_finite // 2, num_finite)):
-        weights, total = pick(values, num)
+        weights, threshold = pick(values, num)
         assert jnp.sum(weights) == pytest.approx(int(num), rel=1e-13)
         assert jnp.all((weights >= 0) & (weights <= 1))
+        assert threshold == np.sort(values)[num - 1]
+        total = np.sum(np.where(weights > 0, weights * values, 0))
         assert total == pytest.approx(np.sort(values)[:num].sum(), rel=1e-13)
-        reordered, same = pick(values[::-1], num)
-        np.testing.assert_array_equal(reordered[::-1], weights)
-        assert same == pytest.approx(float(total), rel=1e-14)
+        for near in (threshold, 1.1 * threshold, -threshold, jnp.nan):
+            reordered, same = pick(values[::-1], num, near)
+            np.testing.assert_array_equal(reordered[::-1], weights)
+            assert same == threshold
+
+
+@pytest.mark.parametrize("name", list(samples(300)))
+def test_roughly_smallest(name):
+    values = jnp.asarray(samples(300)[name])
+    num_finite = int(jnp.sum(jnp.isfinite(values)))
+    pick = jax.jit(order.roughly_smallest)
+    for num in map(jnp.int32, (1, 7, num_finite // 2, num_finite)):
+        mask, threshold, missing = pick(values, num)
+        np.testing.assert_array_equal(mask, values <= threshold)
+        assert mask.sum() + missing == num
+        assert mask.any()
+        if name in ("normal", "energy", "sorted"):
+            assert abs(missing) <= 6
 
 
 @pytest.mark.parametrize("name", ["energy", "tied", "constant", "padded"])

@@ -22,6 +22,8 @@ TIMEOUT = 120
 
 
 def start(runs, *, flags="", **options):
+    # Bits are the same for the same settings of the compiler.
+    flags = f"{os.environ['XLA_FLAGS']} {flags}".strip()
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     return subprocess.Popen(
         [sys.executable, str(WORKER), json.dumps({"runs": runs, **options})],

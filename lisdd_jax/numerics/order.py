@@ -13,10 +13,11 @@ from jax import lax
 
 from lisdd_jax.numerics import extremes
 
-_SAMPLE_SIZE = 64
 # Beyond these the data are tied or very skewed, and snapping to data values is faster.
 _MAX_INTERPOLATIONS = 12
 _FEW = 3
+_COARSE_PASSES = 4
+_ROUGH_PASSES = 4
 
 
 class _Bracket(NamedTuple):
@@ -91,8 +92,10 @@ def _interpolate(values: jax.Array, k: jax.Array, bracket: _Bracket) -> _Bracket
     """Two thresholds on either side of the place that the counts suggest."""
     width = (bracket.count_upper - bracket.count_lower).astype(values.dtype)
     share = (k - bracket.count_lower).astype(values.dtype) / width
-    # A margin of 1.5 standard deviations of the count makes both ends close in.
-    margin = 1.5 * jnp.sqrt(share * (1 - share) / width)
+    # A margin of 1.5 standard deviations of the count makes both ends close in; more at first,
+    # where the density is not as even as the interpolation takes it to be.
+    even = jnp.where(bracket.num_passes < _COARSE_PASSES, 0.1, 0.0)
+    margin = jnp.maximum(1.5 * jnp.sqrt(share * (1 - share) / width), even)
     span = bracket.upper - bracket.lower
     low = bracket.lower + (share - margin) * span
     high = bracket.lower + (share + margin) * span
@@ -111,36 +114,43 @@ def _snap(values: jax.Array, k: jax.Array, bracket: _Bracket) -> _Bracket:
     return _narrow_two(bracket, values, k, smallest, middle)
 
 
-def _initial_bracket(values: jax.Array, k: jax.Array, largest: jax.Array) -> _Bracket:
-    """Bracket from the data's range, narrowed by the order statistics of a strided sample."""
+def _whole_bracket(values: jax.Array) -> tuple[_Bracket, jax.Array]:
+    """The range of the finite values, with their count; and whether no value is NaN."""
     n = values.shape[0]
+    num_finite, num_infinite = _count_pair(values < jnp.inf, values == jnp.inf)
     below = _from_key(_key(jnp.min(values)) - 1, values.dtype)
-    bracket = _Bracket(below, largest, jnp.int32(0), jnp.int32(n), jnp.int32(0))
-    if n < 4 * _SAMPLE_SIZE:
-        return bracket
-    sample = values[:: n // _SAMPLE_SIZE][:_SAMPLE_SIZE]
-    # Ranks by comparison: a sort, even of so few, is slow to compile.
-    ranks = jnp.sum(sample <= sample[:, None], axis=1)
-    share = k / n
-    spread = 3.0 * jnp.sqrt(share * (1 - share) * _SAMPLE_SIZE) + 1.0
-    position = share * _SAMPLE_SIZE
-    low = jnp.max(jnp.where(ranks <= position - spread, sample, -jnp.inf))
-    high = jnp.min(jnp.where(ranks >= position + spread, sample, jnp.inf))
-    return _narrow_two(bracket, values, k, low, high)
+    largest = jnp.max(jnp.where(values < jnp.inf, values, -jnp.inf))
+    bracket = _Bracket(below, largest, jnp.int32(0), num_finite, jnp.int32(0))
+    return bracket, num_finite + num_infinite == n
+
+
+def _guess(values: jax.Array, near: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Two thresholds about ``near``, or where that is NaN about the mean of the finite values.
+
+    One absolute deviation and a half apart they enclose the middle of most samples, and tell the
+    bulk from a far tail, on which interpolation would spend many passes.
+    """
+    finite = values < jnp.inf
+    num = jnp.sum(finite).astype(values.dtype)
+    mean = jnp.sum(jnp.where(finite, values, 0.0)) / num
+    deviation = jnp.sum(jnp.where(finite, jnp.abs(values - mean), 0.0)) / num
+    margin = jnp.where(jnp.isnan(near), 0.75 * deviation, 2 * jnp.abs(near) / num**0.5)
+    center = jnp.where(jnp.isnan(near), mean, near)
+    return center - margin, center + margin
 
 
 @jax.jit
-def _select(values: jax.Array, k: jax.Array) -> jax.Array:
-    largest = jnp.max(values)
-    # A maximum passes NaN on, so this costs no pass of its own.
-    sound = ~jnp.isnan(largest)
+def _select(values: jax.Array, k: jax.Array, near: jax.Array) -> jax.Array:
+    whole, sound = _whole_bracket(values)
+    start = _narrow_two(whole, values, k, *_guess(values, near))
+    live = sound & (k <= whole.count_upper)
     bracket = lax.while_loop(
-        lambda b: _unfinished(b, k) & _worth_interpolating(b) & sound,
+        lambda b: _unfinished(b, k) & _worth_interpolating(b) & live,
         lambda b: _interpolate(values, k, b),
-        _initial_bracket(values, k, largest),
+        start,
     )
     bracket = lax.while_loop(
-        lambda b: _unfinished(b, k) & sound, lambda b: _snap(values, k, b), bracket
+        lambda b: _unfinished(b, k) & live, lambda b: _snap(values, k, b), bracket
     )
     # Thresholds need not be data values; the finish returns the element that they isolate: the
     # first above the lower end, or the last up to the upper one, which is a minimum of negatives.
@@ -148,7 +158,8 @@ def _select(values: jax.Array, k: jax.Array) -> jax.Array:
     eligible = jnp.where(from_below, values > bracket.lower, values <= bracket.upper)
     signed = jnp.where(from_below, values, -values)
     nearest = jnp.min(jnp.where(eligible, signed, jnp.inf))
-    return jnp.where(sound, jnp.where(from_below, nearest, -nearest), jnp.nan)
+    found = jnp.where(live, jnp.where(from_below, nearest, -nearest), jnp.inf)
+    return jnp.where(sound, found, jnp.nan)
 
 
 @jax.custom_jvp
@@ -169,7 +180,7 @@ def kth_smallest(values: jax.Array, k: jax.Array | int) -> jax.Array:
       >>> float(kth_smallest(jnp.array([3.0, 1.0, 2.0]), 2))
       2.0
     """
-    return _select(values, jnp.asarray(k, jnp.int32))
+    return _select(values, jnp.asarray(k, jnp.int32), jnp.full((), jnp.nan, values.dtype))
 
 
 @kth_smallest.defjvp
@@ -242,7 +253,9 @@ def num_kept(count: jax.Array | int, trim: jax.Array | float, dtype: jnp.dtype) 
     return jnp.ceil(exact - slack).astype(jnp.int32)
 
 
-def smallest_weights(values: jax.Array, num: jax.Array | int) -> tuple[jax.Array, jax.Array]:
+def smallest_weights(
+    values: jax.Array, num: jax.Array | int, near: jax.Array | float = jnp.nan
+) -> tuple[jax.Array, jax.Array]:
     """Weights that pick the ``num`` smallest values, ties at the threshold sharing the rest.
 
     The weights sum to ``num`` and do not depend on the order of the values.
@@ -250,18 +263,43 @@ def smallest_weights(values: jax.Array, num: jax.Array | int) -> tuple[jax.Array
     Args:
       values: ``(n,)`` floats without NaN.
       num: how many to pick; may be traced.
+      near: a guess of the threshold, which saves passes where it is good; NaN for none.
 
     Returns:
-      Weights ``(n,)`` in [0, 1], and the sum of the ``num`` smallest values.
+      Weights ``(n,)`` in [0, 1], and the threshold, the largest value picked.
     """
-    threshold = lax.stop_gradient(kth_smallest(values, num))
+    near = jnp.asarray(near, values.dtype)
+    threshold = _select(lax.stop_gradient(values), jnp.asarray(num, jnp.int32), near)
     below = values < threshold
     tied = values == threshold
     num_tied, num_below = _count_pair(tied, below)
     share = (num - num_below).astype(values.dtype) / jnp.maximum(num_tied, 1).astype(values.dtype)
     weights = jnp.where(below, 1.0, jnp.where(tied, share, 0.0)).astype(values.dtype)
-    total = jnp.sum(jnp.where(weights > 0, weights * values, 0.0))
-    return weights, total
+    return weights, threshold
+
+
+def roughly_smallest(
+    values: jax.Array, num: jax.Array | int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """About the ``num`` smallest values, in a few passes.
+
+    Args:
+      values: ``(n,)`` floats without NaN.
+      num: how many to pick; may be traced.
+
+    Returns:
+      Mask ``(n,)`` of the values up to a threshold, the threshold, and how many are missing from
+      ``num`` (negative: too many).
+    """
+    num = jnp.asarray(num, jnp.int32)
+    whole, _ = _whole_bracket(values)
+    unknown = jnp.full((), jnp.nan, values.dtype)
+    start = _narrow_two(whole, values, num, *_guess(values, unknown))
+    bracket = lax.fori_loop(0, _ROUGH_PASSES, lambda _, b: _interpolate(values, num, b), start)
+    short, over = num - bracket.count_lower, bracket.count_upper - num
+    at_lower = (short < over) & (bracket.count_lower > 0)
+    threshold = jnp.where(at_lower, bracket.lower, bracket.upper)
+    return values <= threshold, threshold, jnp.where(at_lower, short, -over)
 
 
 def smallest_mask(values: jax.Array, num: jax.Array | int) -> jax.Array:
