@@ -119,6 +119,14 @@ def converge(design, response, solutions, num):
     return best, objectives
 
 
+def lead(design, response, solutions, num, num_steps, num_leading):
+    """So many steps for all candidates, then those with the lowest objectives."""
+    for _ in range(num_steps):
+        solutions, _ = concentrate(design, response, solutions, num)
+    _, objectives = concentrate(design, response, solutions, num)
+    return solutions[np.argsort(objectives, kind="stable")[:num_leading]]
+
+
 def trimmed_fit(design, response, judge, starts):
     sub_design, sub_response = design[judge], response[judge]
     sub_num, num = num_kept(len(judge)), num_kept(len(response))
@@ -126,12 +134,8 @@ def trimmed_fit(design, response, judge, starts):
     starts = starts[starts[:, 0] != starts[:, 1]]
     pairs = sub_design[starts]
     solutions = np.linalg.solve(pairs, sub_response[starts][..., None])[..., 0]
-    for _ in range(concentration._SUBSAMPLE_CONCENTRATIONS):
-        solutions, _ = concentrate(sub_design, sub_response, solutions, sub_num)
-    _, objectives = concentrate(sub_design, sub_response, solutions, sub_num)
-    chosen = solutions[np.argsort(objectives, kind="stable")[:NUM_CANDIDATES]]
-    moved, objectives = concentrate(design, response, chosen, num)
-    leading = moved[np.argsort(objectives, kind="stable")[: -(-NUM_CANDIDATES // 3)]]
+    chosen = lead(sub_design, sub_response, solutions, sub_num, 5, NUM_CANDIDATES)
+    leading = lead(design, response, chosen, num, 2, 2)
     best, objectives = converge(design, response, leading, num)
     return best[np.argmin(objectives)]
 

@@ -1,8 +1,8 @@
 """The search for a least-trimmed-squares fit: random starts and concentration steps.
 
-FAST-LTS (Rousseeuw and Van Driessen, 2006): many fits to a minimal random subset, two concentration
-steps each, the best ones to convergence. With many rows this happens on a subsample, and only the
-ends that lead on all rows go on there.
+FAST-LTS (Rousseeuw and Van Driessen, 2006): many fits to a minimal random subset, a few
+concentration steps each, the best ones to convergence. With many rows the starts are ranked on a
+subsample, the best ones make two steps on all rows, and the two that lead then go on there.
 """
 
 import itertools
@@ -288,7 +288,7 @@ def search(
         first = _first_steps(judge, solutions, judge_num, _SUBSAMPLE_STEPS, _pick_roughly)
         chosen = _best(first, good, num_candidates)
         first = _first_steps(rows, chosen, num, _FIRST_STEPS, _pick_roughly)
-        chosen = _best(first, jnp.ones(num_candidates, bool), -(-num_candidates // 3))
+        chosen = _best(first, jnp.ones(num_candidates, bool), min(2, num_candidates))
     else:
         solutions, good = _elemental_starts(keys[1:], rows, table, count, num_starts)
         first = _first_steps(rows, solutions, num, _FIRST_STEPS, _pick)

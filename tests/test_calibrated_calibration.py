@@ -54,7 +54,7 @@ def study(num_replications, num_rows, library="six", config=None, **grid):
     return run_study(
         simulate,
         evaluate(config),
-        grid={name: jnp.atleast_1d(jnp.asarray(values)) for name, values in grid.items()},
+        grid=dict(zip(grid, np.broadcast_arrays(*map(np.atleast_1d, grid.values())), strict=True)),
         num_replications=num_replications,
         key=jax.random.key(2024),
         paired=True,
