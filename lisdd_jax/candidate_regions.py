@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import (
-    clean_regime,
     localization,
     multiplicity,
     partition,
@@ -24,7 +23,7 @@ from lisdd_jax import (
     validation,
 )
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import order
+from lisdd_jax.numerics import least_squares, order, tails
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.prepared import Prepared, prepare
 from lisdd_jax.results import Cells, Regions
@@ -56,14 +55,45 @@ class CandidateRegions:
     status: jax.Array
 
 
-def _noise_scale(
-    residuals: jax.Array, data: Prepared, regime: clean_regime.CleanRegime, scale: str
-) -> jax.Array:
-    """Median absolute deviation of all residuals, or of those in cells that are not flagged."""
-    if scale == "all":
-        return order.median_absolute_deviation(residuals, data.mask)
-    clean = data.mask & ~jnp.append(regime.flagged, True)[data.cell]
-    return order.median_absolute_deviation(residuals, clean)
+def _energy_test(
+    residuals: jax.Array, data: Prepared, inside: jax.Array
+) -> tuple[localization.CellTest, jax.Array]:
+    """The published test, and the scale of all residuals."""
+    scale = order.median_absolute_deviation(residuals, data.mask)
+    energy = jnp.sum(jnp.where(inside, residuals**2, 0.0), axis=1)
+    return localization.energy_test(energy, jnp.sum(inside, axis=1), scale), scale
+
+
+def _predictive_test(
+    residuals: jax.Array, data: Prepared, clean: jax.Array, inside: jax.Array
+) -> tuple[localization.CellTest, jax.Array]:
+    """Every region against the clean rows outside of it, and the scale of the clean rows.
+
+    ``F = ((S_both - S_rest) / n) / (S_rest / (n_rest - p))`` with the residual sums of the physics
+    on those rows with and without the region's ``n``: exact for Gaussian noise, as it accounts for
+    the estimation of physics and scale.
+    """
+    size = data.basis.shape[1]
+    columns = jnp.where(data.mask[:, None], jnp.column_stack([data.basis, residuals]), 0.0)
+    rest = clean & ~inside
+    rows = jnp.concatenate([rest, rest | inside, clean[None]]).astype(columns.dtype)
+    products = (columns[:, :, None] * columns[:, None, :]).reshape(len(columns), -1)
+    sums = (rows @ products).reshape(-1, size + 1, size + 1)
+    fit = least_squares.sweep(sums[:, :size, :size], sums[:, :size, size])
+    left = sums[:, size, size] - jnp.sum(fit.solution * sums[:, :size, size], axis=-1)
+    without, both, clean_sum = jnp.split(left, [len(rest), 2 * len(rest)])
+    count, count_rest = jnp.sum(inside, axis=1), jnp.sum(rest, axis=1)
+    dof = count_rest - size
+    testable = (count > 0) & (dof > 0) & jnp.all(fit.independent[: len(rest)], axis=1)
+    testable = testable & (without > 0)
+    variance = jnp.where(testable, without / jnp.maximum(dof, 1), 1.0)
+    statistic = jnp.maximum(both - without, 0.0) / variance
+    num = jnp.maximum(count, 1).astype(statistic.dtype)
+    log_p = tails.f_logsf(statistic / num, num, jnp.maximum(dof, 1).astype(statistic.dtype))
+    test = localization.CellTest(
+        jnp.where(testable, statistic, jnp.nan), jnp.where(testable, log_p, jnp.nan)
+    )
+    return test, jnp.sqrt(clean_sum[0] / jnp.maximum(jnp.sum(clean) - size, 1))
 
 
 @partial(jax.jit, static_argnames=("method", "scale"))
@@ -83,12 +113,14 @@ def _diagnose_regions(
     regime = published.fit_physics(key_start, data, data_status, data.mask, config)
     status = regime.status
     residuals = published.residuals_of(data, regime)
-    noise = _noise_scale(residuals, data, regime, scale)
     ends = jnp.where(upper >= data.edges[-1], jnp.inf, upper)
     inside = (data.axis >= lower[:, None]) & (data.axis < ends[:, None]) & data.mask
-    energy = jnp.sum(jnp.where(inside, residuals**2, 0.0), axis=1)
     count = jnp.sum(inside, axis=1, dtype=jnp.int32)
-    test = localization.energy_test(energy, count, noise)
+    if scale == "all":
+        test, noise = _energy_test(residuals, data, inside)
+    else:
+        clean = data.mask & ~jnp.append(regime.flagged, True)[data.cell]
+        test, noise = _predictive_test(residuals, data, clean, inside)
     log_p = jnp.where(is_failure(status), jnp.nan, test.log_p_value)
     adjusted = multiplicity.adjust_p_values(jnp.exp(log_p), method=method)
     declared = adjusted <= q
@@ -108,7 +140,7 @@ def _diagnose_regions(
     return CandidateRegions(
         coefficients=regime.coefficients,
         covariance=regime.covariance,
-        scale=noise,
+        scale=jnp.where(is_failure(status), jnp.nan, noise),
         regions=Regions(
             lower=lower,
             upper=upper,
@@ -155,7 +187,8 @@ def diagnose_regions(
     published method, whatever ``config.method``.
 
     The scale of all residuals, as published, is inflated where many rows are discrepant: the tests
-    are then conservative. The scale of the clean cells keeps the nominal rate.
+    are then conservative. With the scale of the clean cells every region is referred to the F
+    distribution against the clean rows outside of it, which keeps the nominal rate.
 
     Args:
       design: ``(n, p)`` known regressors of the trusted physics.
@@ -168,8 +201,8 @@ def diagnose_regions(
       config: settings; ``Config.paper()`` where None.
       q: level of the false-discovery rate.
       method: ``"bh"`` or ``"by"``, as for ``adjust_p_values`` (static).
-      scale: ``"all"``, the median absolute deviation of all residuals, or ``"clean"``, of those in
-        cells that are not flagged (static).
+      scale: ``"all"``, the median absolute deviation of all residuals, or ``"clean"``, the residual
+        standard deviation of the cells that are not flagged (static).
       edges: ``(R + 1,)`` cell edges of the clean-regime fit; equal widths where None.
       mask: ``(n,)`` bool, rows to use; all where None.
 

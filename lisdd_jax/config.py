@@ -29,6 +29,7 @@ _LARGEST = {
     "alpha": 1.0,
     "tolerance": math.inf,
     "trim": 0.5,
+    "negligible": math.inf,
     "alpha_search": 1.0,
     "alpha_fit": 1.0,
     "alpha_doubt": 1.0,
@@ -59,6 +60,8 @@ class Config:
       alpha: level of the certificate.
       tolerance: relative excess of holdout error within which a smaller support wins.
       trim: share of rows left out by the least-trimmed-squares start, in [0, 0.5] (published).
+      negligible: mean discrepancy, in units of the response, that is too small to matter: cells are
+        not flagged for less, and less is not certified (calibrated).
       alpha_search: level at which the search for the clean regime drops a group of cells.
       alpha_fit: level of the lack-of-fit test of the clean regime.
       alpha_doubt: the same where cells are flagged and split A shows other terms.
@@ -86,6 +89,7 @@ class Config:
     alpha: Any = 0.05
     tolerance: Any = 0.15
     trim: Any = 0.36
+    negligible: Any = 0.0
     alpha_search: Any = 0.01
     alpha_fit: Any = 5e-3
     alpha_doubt: Any = 0.01

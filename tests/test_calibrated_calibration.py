@@ -85,7 +85,7 @@ def test_published_testbed_at_full_size():
 @pytest.mark.slow
 def test_phase_grid():
     widths, betas = np.meshgrid([0.6, 1.0, 1.4], [0.1, 0.15, 0.2, 0.3])
-    result = study(200, 6000, beta=betas.ravel(), lower=1.7, upper=1.7 + widths.ravel())
+    result = study(200, 6000, beta=betas.ravel(), width=widths.ravel())
     assert worst(result, "form") >= 0.95
 
 
@@ -99,7 +99,7 @@ def test_distractors_do_not_win(library):
 @pytest.mark.slow
 def test_most_of_the_axis_may_be_wrong():
     shares, betas = np.meshgrid([0.5, 0.36, 0.25], [0.1, 0.2])
-    result = study(200, 6000, beta=betas.ravel(), lower=3.3 * shares.ravel(), upper=9.0)
+    result = study(200, 6000, beta=betas.ravel(), lower=3.3 * shares.ravel(), width=9.0)
     assert worst(result, "form") >= 0.95
     assert worst(result, "bias", np.max) <= 0.06
 

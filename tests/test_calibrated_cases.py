@@ -119,6 +119,20 @@ def test_it_abstains_where_the_data_do_not_tell(table, verdict):
     assert run(table()).verdict == verdict
 
 
+def test_a_discrepancy_too_small_to_matter_is_none():
+    """The cubic term adds 0.002 x1^3 in the band, 0.04 at most, on noise of 0.001."""
+    noise = lambda rng, x: 0.001 * rng.normal(size=len(x))  # noqa: E731
+    table = data.oscillator(3, beta=0.002, noise=noise)
+    assert run(table, edges=EDGES).verdict == Verdict.DISCREPANCY
+    small = run(table, edges=EDGES, negligible=0.05)
+    assert small.verdict == Verdict.CLEAN
+    assert not np.any(small.cells.flagged)
+    # Ten times the term is as far from negligible as before.
+    large = run(data.oscillator(3, beta=0.02, noise=noise), edges=EDGES, negligible=0.05)
+    assert large.verdict == Verdict.DISCREPANCY
+    assert large.form.support.tolist() == [False, True] + [False] * 4
+
+
 def test_level_shift_without_noise():
     found = run(data.level_shift())
     assert found.verdict == Verdict.DISCREPANCY

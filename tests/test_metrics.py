@@ -42,8 +42,8 @@ def test_f1(flagged: str, truth: str, score: float) -> None:
 
 
 def test_the_published_band_has_four_cells_by_centre_and_six_by_overlap() -> None:
-    centre = metrics.true_cells(EDGES, SAMPLE, by="centre")
-    overlap = metrics.true_cells(EDGES, SAMPLE, by="overlap")
+    centre = metrics.cells_inside(EDGES, SAMPLE, by="centre")
+    overlap = metrics.cells_inside(EDGES, SAMPLE, by="overlap")
     assert np.flatnonzero(centre).tolist() == [1, 2, 11, 12]
     assert np.flatnonzero(overlap).tolist() == [1, 2, 3, 10, 11, 12]
     # Flagging what overlaps scores 0.80 by the published definition, and everything 0.44.
@@ -53,12 +53,12 @@ def test_the_published_band_has_four_cells_by_centre_and_six_by_overlap() -> Non
 
 def test_no_cell_is_discrepant_under_the_null() -> None:
     for by in ("centre", "overlap"):
-        assert not metrics.true_cells(EDGES, NULL, by=by).any()
+        assert not metrics.cells_inside(EDGES, NULL, by=by).any()
 
 
 def test_definitions_are_named() -> None:
     with pytest.raises(ValueError, match='"centre" or "overlap"'):
-        metrics.true_cells(EDGES, SAMPLE, by="middle")
+        metrics.cells_inside(EDGES, SAMPLE, by="middle")
 
 
 @pytest.mark.parametrize(

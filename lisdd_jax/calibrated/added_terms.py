@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.calibrated.evidence import Ratio, beyond_rounding, wald_ratio
+from lisdd_jax.calibrated.evidence import Ratio, wald_ratio
+from lisdd_jax.calibrated.floor import Floor, beyond_rounding, beyond_size, wald_beyond_size
 from lisdd_jax.calibrated.local_fits import LARGEST_LEVERAGE
 from lisdd_jax.numerics import least_squares
 
@@ -33,6 +34,7 @@ class Added(NamedTuple):
       physics: the law without the added columns.
       coefficients: ``(c,)`` of the added columns.
       covariance, robust_covariance: ``(c, c)``, ordinary and HC3.
+      variance: of the noise.
       ordinary, robust: partial F ratio of all added columns, and its HC3 Wald form.
     """
 
@@ -40,6 +42,7 @@ class Added(NamedTuple):
     coefficients: jax.Array
     covariance: jax.Array
     robust_covariance: jax.Array
+    variance: jax.Array
     ordinary: Ratio
     robust: Ratio
 
@@ -49,7 +52,7 @@ def fit_added(
     residual: jax.Array,
     columns: jax.Array,
     mask: jax.Array,
-    smallest_variance: jax.Array,
+    floor: Floor,
 ) -> Added:
     """Fit the physics with and without added columns.
 
@@ -58,7 +61,7 @@ def fit_added(
       residual: ``(n,)`` response about a first fit.
       columns: ``(n, c)``.
       mask: ``(n,)`` bool, rows to use.
-      smallest_variance: added to the noise variance, so that rounding errors are no evidence.
+      floor: what is no evidence.
 
     Returns:
       An ``Added``; its ratios are undefined where no column is independent or no rows are left.
@@ -77,14 +80,16 @@ def fit_added(
     rank_law, rank = jnp.sum(law.independent), jnp.sum(fit.independent)
     df_den = jnp.maximum(num_rows - rank, 0)
     left = residual - design @ fit.solution
-    variance = jnp.sum(left**2) / jnp.maximum(df_den, 1) + smallest_variance
+    variance = jnp.sum(left**2) / jnp.maximum(df_den, 1) + floor.variance
     gain = fit.solution @ cross - law.solution @ cross[:size]
-    gain = beyond_rounding(gain, jnp.sum(residual**2))
+    num_touched = jnp.sum(jnp.any(design[:, size:] != 0, axis=1)).astype(gain.dtype)
+    gain = beyond_size(beyond_rounding(gain, jnp.sum(residual**2)), num_touched, floor)
     leverage = jnp.minimum(jnp.sum((design @ fit.inverse) * design, axis=1), LARGEST_LEVERAGE)
     weighted = design * (left / (1 - leverage))[:, None]
     robust = (fit.inverse @ (weighted.T @ weighted) @ fit.inverse)[size:, size:]
     added = fit.solution[size:]
     wald, rank_robust = least_squares.quadratic_form(robust, added)
+    wald = wald_beyond_size(wald, num_touched, variance, floor)
     dof = jnp.maximum(num_rows - rank_law, 1)
     variance_law = jnp.sum((residual - design[:, :size] @ law.solution) ** 2) / dof
     return Added(
@@ -92,6 +97,7 @@ def fit_added(
         coefficients=added,
         covariance=fit.inverse[size:, size:] * variance,
         robust_covariance=robust,
+        variance=variance,
         ordinary=wald_ratio(gain / variance, rank - rank_law, df_den),
         robust=wald_ratio(wald, rank_robust, df_den),
     )

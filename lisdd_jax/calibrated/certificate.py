@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from lisdd_jax.calibrated import added_terms
 from lisdd_jax.calibrated.evidence import Ratio, wald_ratio
+from lisdd_jax.calibrated.floor import Floor, wald_beyond_size
 from lisdd_jax.numerics import least_squares
 
 
@@ -30,7 +31,7 @@ def held_out(
     columns: jax.Array,
     mask: jax.Array,
     shared: jax.Array,
-    smallest_variance: jax.Array,
+    floor: Floor,
 ) -> HeldOut:
     """Test the terms of ``K`` regions together and one by one.
 
@@ -40,7 +41,7 @@ def held_out(
       columns: ``(n, K, m)`` chosen terms inside the chosen regions, else 0.
       mask: ``(n,)`` bool, the rows held out.
       shared: bool, one mechanism for all regions: the joint test then adds their sum.
-      smallest_variance: added to the noise variance, so that rounding errors are no evidence.
+      floor: what is no evidence.
 
     Returns:
       A ``HeldOut``; ratios are undefined where no column is independent or no rows are left.
@@ -49,18 +50,21 @@ def held_out(
     summed = jnp.zeros_like(columns).at[:, 0].set(jnp.sum(columns, axis=1))
     both = jnp.stack([jnp.where(shared, summed, columns), columns]).reshape(2, n, -1)
     models = jax.vmap(added_terms.fit_added, in_axes=(None, None, 0, None, None))(
-        basis, residual, both, mask, smallest_variance
+        basis, residual, both, mask, floor
     )
     joint, own = (jax.tree.map(lambda leaf, i=i: leaf[i], models) for i in (0, 1))
     of_region = jnp.repeat(jnp.eye(num_regions, dtype=bool), num_terms, axis=1)
 
-    def wald(covariance: jax.Array, chosen: jax.Array) -> Ratio:
+    num_rows = jnp.sum(jnp.any(columns != 0, axis=2) & mask[:, None], axis=0)
+
+    def wald(covariance: jax.Array, chosen: jax.Array, num_rows: jax.Array) -> Ratio:
         block = jnp.where(chosen[:, None] & chosen, covariance, 0.0)
         form, rank = least_squares.quadratic_form(block, jnp.where(chosen, own.coefficients, 0.0))
+        form = wald_beyond_size(form, num_rows.astype(form.dtype), own.variance, floor)
         return wald_ratio(form, rank, own.ordinary.df_den)
 
-    tests = jax.vmap(jax.vmap(wald, in_axes=(None, 0)), in_axes=(0, None))(
-        jnp.stack([own.covariance, own.robust_covariance]), of_region
+    tests = jax.vmap(jax.vmap(wald, in_axes=(None, 0, 0)), in_axes=(0, None, None))(
+        jnp.stack([own.covariance, own.robust_covariance]), of_region, num_rows
     )
     each, each_robust = (jax.tree.map(lambda leaf, i=i: leaf[i], tests) for i in (0, 1))
     return HeldOut(joint.ordinary, joint.robust, each, each_robust)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lisdd_jax.calibrated.floor import Floor, beyond_rounding, beyond_size, wald_beyond_size
 from lisdd_jax.calibrated.local_fits import LocalFits
 from lisdd_jax.numerics import least_squares, tails
 
@@ -101,14 +102,6 @@ def fit_law(fits: LocalFits, clean: jax.Array) -> Law:
     return Law(fit.solution, fit.inverse, jnp.sum(fit.independent, axis=-1))
 
 
-def beyond_rounding(gain: jax.Array, square: jax.Array) -> jax.Array:
-    """A difference of two residual sums, less the rounding error that a total ``square`` leaves.
-
-    Without noise, rounding errors would otherwise be all that there is to test.
-    """
-    return jnp.maximum(gain - 16 * jnp.finfo(square.dtype).eps * square, 0.0)
-
-
 def _left_over(gram: jax.Array, cross: jax.Array, square: jax.Array) -> tuple[jax.Array, jax.Array]:
     """What a law fitted to the sums leaves of ``square``, and its rank."""
     fit = least_squares.sweep(gram, cross, least_squares.gram_tolerance(gram.dtype))
@@ -128,13 +121,13 @@ def _with_and_without(
     return without, _left_over(gram + fits.gram, cross + fits.cross, rest + square)
 
 
-def local_misfit(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array) -> Ratio:
+def local_misfit(fits: LocalFits, clean: jax.Array, floor: Floor) -> Ratio:
     """The local misfit F of every group against the clean groups without it.
 
     Args:
       fits: the groups' own fits.
       clean: ``(..., R)`` bool; leading axes are several candidate regimes.
-      smallest_variance: added to the noise variance, so that rounding errors are no evidence.
+      floor: what is no evidence.
 
     Returns:
       Ratios ``(..., R)``; undefined where the others do not determine the law, or the group has
@@ -147,20 +140,22 @@ def local_misfit(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array
     added = 1 - weight
     df_den = total(weight, fits.error_dof)[..., None] + added * fits.error_dof
     pooled = total(weight, fits.residual_sum)[..., None] + added * fits.residual_sum
-    variance = pooled / jnp.maximum(df_den, 1) + smallest_variance
+    variance = pooled / jnp.maximum(df_den, 1) + floor.variance
     gain = beyond_rounding(after - before, total(weight, fits.square)[..., None] + fits.square)
+    gain = beyond_size(gain, fits.num_rows, floor)
     statistic = gain / jnp.maximum(df_num, 1) / variance
     testable = (rank_before == size) & fits.present
     return Ratio(statistic, jnp.where(testable, df_num, 0), jnp.where(testable, df_den, 0))
 
 
-def robust_misfit(fits: LocalFits, clean: jax.Array, ordinary: Ratio) -> Ratio:
+def robust_misfit(fits: LocalFits, clean: jax.Array, ordinary: Ratio, floor: Floor) -> Ratio:
     """The HC3 Wald form of ``local_misfit``.
 
     Args:
       fits: the groups' own fits.
       clean: ``(..., R)`` bool.
       ordinary: the local misfit, for what is defined.
+      floor: what is no evidence.
 
     Returns:
       Ratios ``(..., R)``.
@@ -180,6 +175,7 @@ def robust_misfit(fits: LocalFits, clean: jax.Array, ordinary: Ratio) -> Ratio:
     covariance = fits.meat + _product(_product(physics, meat), jnp.swapaxes(physics, -1, -2))
     gap = fits.own - jnp.sum(fits.physics * law.solution[..., None, :], axis=-1)
     wald, rank = least_squares.quadratic_form(covariance, gap)
+    wald = wald_beyond_size(wald, fits.num_rows, fits.variance, floor)
     return wald_ratio(wald, jnp.where(ordinary.defined, rank, 0), ordinary.df_den)
 
 
@@ -188,13 +184,13 @@ def _product(left: jax.Array, right: jax.Array) -> jax.Array:
     return jnp.sum(left[..., :, :, None] * right[..., None, :, :], axis=-2)
 
 
-def predictive(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array) -> Ratio:
+def predictive(fits: LocalFits, clean: jax.Array, floor: Floor) -> Ratio:
     """The exact predictive F of every group: residual sum of the clean groups with and without it.
 
     Args:
       fits: the groups' own fits.
       clean: ``(R,)`` bool.
-      smallest_variance: added to the noise variance.
+      floor: what is no evidence.
 
     Returns:
       Ratios ``(R,)``.
@@ -203,7 +199,7 @@ def predictive(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array) 
     square = fits.square + fits.residual_sum
     (before, rank), (after, _) = _with_and_without(fits, weight, square)
     df_den = total(weight, fits.num_rows) - weight * fits.num_rows - rank
-    variance = jnp.maximum(before, 0) / jnp.maximum(df_den, 1) + smallest_variance
+    variance = jnp.maximum(before, 0) / jnp.maximum(df_den, 1) + floor.variance
     gain = beyond_rounding(after - before, total(weight, square) + square)
     statistic = gain / jnp.maximum(fits.num_rows, 1) / variance
     return Ratio(statistic, fits.num_rows, jnp.maximum(df_den, 0))

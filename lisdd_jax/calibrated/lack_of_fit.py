@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from lisdd_jax.calibrated import evidence
 from lisdd_jax.calibrated.evidence import Ratio
+from lisdd_jax.calibrated.floor import Floor, beyond_rounding, beyond_size, wald_beyond_size
 from lisdd_jax.calibrated.local_fits import NUM_SMOOTH, LocalFits
 from lisdd_jax.numerics import least_squares
 
@@ -37,13 +38,13 @@ def _sums(fits: LocalFits, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
     return evidence.total(weight, gram), evidence.total(weight, cross)
 
 
-def ordinary(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array) -> LackOfFit:
+def ordinary(fits: LocalFits, clean: jax.Array, floor: Floor) -> LackOfFit:
     """Lack of fit of regimes ``clean (..., R)``.
 
     Args:
       fits: the groups' own fits.
       clean: ``(..., R)`` bool.
-      smallest_variance: added to the noise variance.
+      floor: what is no evidence.
 
     Returns:
       A ``LackOfFit``.
@@ -56,14 +57,16 @@ def ordinary(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array) ->
     law = least_squares.sweep(gram[..., :size, :size], cross[..., :size], tolerance)
     more = least_squares.sweep(gram, cross, tolerance)
     explained = jnp.sum(law.solution * cross[..., :size], axis=-1)
-    gain = evidence.beyond_rounding(jnp.sum(more.solution * cross, axis=-1) - explained, square)
+    gain = beyond_rounding(jnp.sum(more.solution * cross, axis=-1) - explained, square)
+    num_rows = evidence.total(weight, fits.num_rows)
+    gain = beyond_size(gain, num_rows, floor)
     rank = jnp.sum(law.independent, axis=-1)
     df_smooth = (jnp.sum(more.independent, axis=-1) - rank).astype(weight.dtype)
     df_all = evidence.total(weight, fits.rank) - rank
     df_den = evidence.total(weight, fits.error_dof)
     variance = evidence.total(weight, fits.residual_sum) / jnp.maximum(df_den, 1)
-    scale = variance + smallest_variance
-    left = evidence.beyond_rounding(square - explained, square)
+    scale = variance + floor.variance
+    left = beyond_size(beyond_rounding(square - explained, square), num_rows, floor)
     return LackOfFit(
         smooth=Ratio(gain / jnp.maximum(df_smooth, 1) / scale, df_smooth, df_den),
         all=Ratio(left / jnp.maximum(df_all, 1) / scale, df_all, df_den),
@@ -71,15 +74,17 @@ def ordinary(fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array) ->
     )
 
 
-def robust(fits: LocalFits, clean: jax.Array, df_den: jax.Array) -> Ratio:
+def robust(fits: LocalFits, clean: jax.Array, fit: LackOfFit, floor: Floor) -> Ratio:
     """The HC3 Wald form of ``LackOfFit.smooth`` for one regime ``(R,)``."""
     weight = clean.astype(fits.num_rows.dtype)
     gram, cross = _sums(fits, weight)
-    fit = least_squares.sweep(gram, cross, least_squares.gram_tolerance(gram.dtype))
+    more = least_squares.sweep(gram, cross, least_squares.gram_tolerance(gram.dtype))
     columns = _enlarged(fits)
     meat = jnp.einsum("r,rdi,rde,rej->ij", weight, columns, fits.meat, columns)
-    covariance = fit.inverse @ meat @ fit.inverse
+    covariance = more.inverse @ meat @ more.inverse
     wald, rank = least_squares.quadratic_form(
-        covariance[-NUM_SMOOTH:, -NUM_SMOOTH:], fit.solution[-NUM_SMOOTH:]
+        covariance[-NUM_SMOOTH:, -NUM_SMOOTH:], more.solution[-NUM_SMOOTH:]
     )
-    return evidence.wald_ratio(wald, rank, df_den)
+    num_rows = evidence.total(weight, fits.num_rows)
+    wald = wald_beyond_size(wald, num_rows, fit.variance, floor)
+    return evidence.wald_ratio(wald, rank, fit.all.df_den)

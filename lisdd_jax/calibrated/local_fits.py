@@ -55,6 +55,11 @@ class LocalFits(NamedTuple):
         """``(R,)`` degrees of freedom of the groups' own residuals."""
         return self.num_rows - self.rank
 
+    @property
+    def variance(self) -> jax.Array:
+        """``(R,)`` of the groups' own residuals."""
+        return self.residual_sum / jnp.maximum(self.error_dof, 1)
+
 
 def polynomials(axis: jax.Array, edges: jax.Array) -> jax.Array:
     """Legendre polynomials over the range of the cells, ``(n, NUM_SMOOTH)``."""

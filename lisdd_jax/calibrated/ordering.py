@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lisdd_jax.calibrated.floor import Floor
 from lisdd_jax.prepared import Prepared
 
 
@@ -22,7 +23,7 @@ class Ordered(NamedTuple):
       used: ``(n,)`` bool.
       cell: ``(n,)``; the number of cells out of use.
       edges: ``(R + 1,)`` of the cells.
-      smallest_variance: variance at or below which residuals are rounding errors.
+      floor: what is no evidence.
     """
 
     basis: jax.Array
@@ -34,13 +35,14 @@ class Ordered(NamedTuple):
     used: jax.Array
     cell: jax.Array
     edges: jax.Array
-    smallest_variance: jax.Array
+    floor: Floor
 
 
-def order_rows(data: Prepared) -> Ordered:
+def order_rows(data: Prepared, negligible: jax.Array) -> Ordered:
     """Sort the rows along the axis and take the response about a first fit.
 
-    Residual sums of squares from sums of products then do not cancel.
+    Residual sums of squares from sums of products then do not cancel. A mean discrepancy up to
+    ``negligible`` is no evidence.
     """
     axis = jnp.where(data.mask, data.axis, jnp.inf)
     order = jnp.argsort(axis)
@@ -63,7 +65,7 @@ def order_rows(data: Prepared) -> Ordered:
         used=data.mask[order],
         cell=data.cell[order],
         edges=data.edges,
-        smallest_variance=smallest,
+        floor=Floor(smallest, negligible),
     )
 
 

@@ -10,6 +10,7 @@ from jax.scipy.special import ndtri
 
 from lisdd_jax.calibrated import evidence, lack_of_fit
 from lisdd_jax.calibrated.evidence import Ratio
+from lisdd_jax.calibrated.floor import Floor
 from lisdd_jax.calibrated.local_fits import LocalFits
 from lisdd_jax.config import Config
 from lisdd_jax.numerics import least_squares
@@ -76,7 +77,7 @@ def search(
     fits: LocalFits,
     starts: jax.Array,
     threshold: jax.Array,
-    smallest_variance: jax.Array,
+    floor: Floor,
     robust: bool,
 ) -> tuple[jax.Array, jax.Array]:
     """Improve every start until nothing changes.
@@ -89,7 +90,7 @@ def search(
       fits: the groups' own fits.
       starts: ``(S, R)`` bool.
       threshold: normal score of the misfit F above which a group misfits.
-      smallest_variance: added to the noise variance.
+      floor: what is no evidence.
       robust: whether the HC3 form must object as well (static); otherwise larger noise keeps good
         groups out.
 
@@ -102,10 +103,10 @@ def search(
         state: tuple[jax.Array, jax.Array, jax.Array],
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         clean, _, num_steps = state
-        ratio = evidence.local_misfit(fits, clean, smallest_variance)
+        ratio = evidence.local_misfit(fits, clean, floor)
         score = ratio.score()
         if robust:
-            score = jnp.minimum(score, evidence.robust_misfit(fits, clean, ratio).score())
+            score = jnp.minimum(score, evidence.robust_misfit(fits, clean, ratio, floor).score())
         bad = clean & ratio.defined & (score > threshold)
         good = ~clean & ratio.defined & (score <= threshold)
         worst = jnp.argmax(jnp.where(bad, score, -jnp.inf), axis=-1)
@@ -144,12 +145,10 @@ class Judged(NamedTuple):
     order: jax.Array
 
 
-def judge(
-    fits: LocalFits, clean: jax.Array, smallest_variance: jax.Array, config: Config
-) -> Judged:
+def judge(fits: LocalFits, clean: jax.Array, floor: Floor, config: Config) -> Judged:
     """Compare regimes ``clean (S, R)``."""
     rows = evidence.total(clean.astype(fits.num_rows.dtype), fits.num_rows)
-    fit = lack_of_fit.ordinary(fits, clean, smallest_variance)
+    fit = lack_of_fit.ordinary(fits, clean, floor)
     score = jnp.maximum(fit.all.score(), fit.smooth.score())
     determined = evidence.fit_law(fits, clean).rank == fits.cross.shape[-1]
     # A group by itself always fits, and so does a law for a few rows.
@@ -198,12 +197,12 @@ def _flag(log_p_value: jax.Array, log_level: jax.Array) -> jax.Array:
     return (log_p_value < log_level) | (weak & beside & (log_level <= weak_level))
 
 
-def find_regime(fits: LocalFits, smallest_variance: jax.Array, config: Config) -> Regime:
+def find_regime(fits: LocalFits, floor: Floor, config: Config) -> Regime:
     """Search from every window and keep the regime that explains most rows.
 
     Args:
       fits: the groups' own fits.
-      smallest_variance: added to the noise variance.
+      floor: what is no evidence.
       config: settings, numbers of the dtype of the data.
 
     Returns:
@@ -211,22 +210,22 @@ def find_regime(fits: LocalFits, smallest_variance: jax.Array, config: Config) -
     """
     starts = jnp.asarray(windows(fits.num_rows.shape[0], config.window)) & fits.present
     threshold = -ndtri(config.alpha_search)
-    clean, num_steps = search(fits, starts, threshold, smallest_variance, robust=False)
-    first = judge(fits, clean, smallest_variance, config)
+    clean, num_steps = search(fits, starts, threshold, floor, robust=False)
+    first = judge(fits, clean, floor, config)
     _, finalists = lax.top_k(first.order, min(_NUM_FINALISTS, starts.shape[0]))
-    clean, more_steps = search(fits, clean[finalists], threshold, smallest_variance, robust=True)
-    judged = judge(fits, clean, smallest_variance, config)
+    clean, more_steps = search(fits, clean[finalists], threshold, floor, robust=True)
+    judged = judge(fits, clean, floor, config)
     best = jnp.argmax(judged.order)
     laws = evidence.fit_law(fits, clean)
     chosen = clean[best]
     fit = jax.tree.map(lambda leaf: leaf[best], judged.fit)
-    misfit = evidence.local_misfit(fits, chosen, smallest_variance)
+    misfit = evidence.local_misfit(fits, chosen, floor)
     log_f, log_hc3, log_predictive, log_smooth, log_smooth_hc3 = evidence.log_p_values(
         misfit,
-        evidence.robust_misfit(fits, chosen, misfit),
-        evidence.predictive(fits, chosen, smallest_variance),
+        evidence.robust_misfit(fits, chosen, misfit, floor),
+        evidence.predictive(fits, chosen, floor),
         fit.smooth,
-        lack_of_fit.robust(fits, chosen, fit.all.df_den),
+        lack_of_fit.robust(fits, chosen, fit, floor),
     )
     log_p_value = evidence.unless_contradicted(log_f, log_hc3)
     log_level = jnp.log(config.alpha_cell)

@@ -62,7 +62,7 @@ def run(
       A ``Diagnosis``.
     """
     data, data_status = prepare(design, response, axis, features, edges, mask)
-    rows = ordering.order_rows(data)
+    rows = ordering.order_rows(data, config.negligible)
     keys = jax.random.split(key, config.num_splits)
     labels = jax.vmap(lambda key: ordering.split_labels(key, response.shape[0]))(keys)
     masks = jnp.concatenate([rows.used[None], rows.used & (labels < 2)])
@@ -82,7 +82,7 @@ def run(
     status = first_failure(
         data_status,
         status_if(~regime.determined, Status.NO_CLEAN_CELLS),
-        status_if(regime.variance <= 4 * rows.smallest_variance, Status.EXACT_FIT),
+        status_if(regime.variance <= 4 * rows.floor.variance, Status.EXACT_FIT),
     )
     full = _withhold(full, is_failure(status))
     test = outcome.make_certificate(status, halves, tests, table, config)

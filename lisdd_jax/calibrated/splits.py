@@ -46,7 +46,7 @@ def test_split(rows: Ordered, found: Stages, mask: jax.Array) -> SplitTest:
     columns = rows.terms[:, terms.place]
     columns = jnp.where(inside.T[..., None] & terms.used, columns, 0.0)
     test = certificate.held_out(
-        rows.basis, rows.residual, columns, mask, found.form.shared, rows.smallest_variance
+        rows.basis, rows.residual, columns, mask, found.form.shared, rows.floor
     )
     joint, robust, each, each_robust = evidence.log_p_values(*test)
     both = jnp.where(found.spans.present, jnp.exp(jnp.maximum(each, each_robust)), jnp.nan)

@@ -73,9 +73,7 @@ def _refit_physics(
     smooth = local_fits.polynomials(jnp.where(rows.used, rows.axis, 0.0), rows.edges)
 
     def fit(use: jax.Array) -> tuple[Physics, jax.Array]:
-        added = added_terms.fit_added(
-            rows.basis, rows.residual, smooth, use, rows.smallest_variance
-        )
+        added = added_terms.fit_added(rows.basis, rows.residual, smooth, use, rows.floor)
         log_p = evidence.log_p_values(added.ordinary, added.robust)
         return added.physics, evidence.unless_contradicted(*log_p)
 
@@ -127,7 +125,7 @@ def run_stages(rows: Ordered, mask: jax.Array, fold: jax.Array, config: Config) 
     groups = ordering.group_cells(count, rows.basis.shape[1] + 4)
     group = jnp.append(groups.of_cell, num_cells)[rows.cell]
     fits = local_fits.fit_groups(rows.basis, rows.residual, rows.axis, mask, group, rows.edges)
-    found = regime.find_regime(fits, rows.smallest_variance, config)
+    found = regime.find_regime(fits, rows.floor, config)
     num_rows = jnp.sum(rows.used, dtype=jnp.int32)
     bounds = jnp.arange(num_cells + 1)
     group_start = jnp.sum(group[:, None] < bounds, axis=0, dtype=jnp.int32)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import lisdd_jax
-from lisdd_jax.cli import arguments, diagnose
+from lisdd_jax.cli import arguments, diagnose, studies
 from lisdd_jax.cli.failure import Failure
 
 #: The root of usage errors; its module differs between releases of Typer.
@@ -43,6 +43,7 @@ def _common(
 
 
 app.command(name="diagnose", help=diagnose.HELP)(diagnose.command)
+app.add_typer(studies.app)
 
 
 def run(words: list[str]) -> int:

@@ -33,14 +33,14 @@ def cell_edges(cells: Cells) -> jax.Array:
     return jnp.append(cells.lower, cells.upper[-1])
 
 
-def true_cells(edges: jax.Array, sample: Sample, *, by: str) -> jax.Array:
-    """Cells that are truly discrepant.
+def cells_inside(edges: jax.Array, intervals: Sample | Regions, *, by: str) -> jax.Array:
+    """Cells that the true intervals of a sample, or the regions of a diagnosis, take up.
 
-    The two definitions disagree on cells that a band covers in part, and so do the scores.
+    The two definitions disagree on cells that an interval covers in part, and so do the scores.
 
     Args:
       edges: ``(R + 1,)``.
-      sample: with the true intervals.
+      intervals: with ``lower``, ``upper`` and ``present``.
       by: ``"centre"``, the centre lies in an interval; or ``"overlap"``, any part does.
 
     Returns:
@@ -52,12 +52,12 @@ def true_cells(edges: jax.Array, sample: Sample, *, by: str) -> jax.Array:
     low, high = edges[:-1, None], edges[1:, None]
     if by == "centre":
         centre = 0.5 * (low + high)
-        within = (centre > sample.lower) & (centre < sample.upper)
+        within = (centre > intervals.lower) & (centre < intervals.upper)
     elif by == "overlap":
-        within = (low < sample.upper) & (high > sample.lower)
+        within = (low < intervals.upper) & (high > intervals.lower)
     else:
         raise ValueError(f'by must be "centre" or "overlap", got {by!r}')
-    return jnp.any(within & sample.present, axis=1)
+    return jnp.any(within & intervals.present, axis=1)
 
 
 def interval_iou(regions: Regions, sample: Sample) -> jax.Array:
@@ -121,22 +121,26 @@ def diagnosis_metrics(diagnosis: Diagnosis, sample: Sample) -> dict[str, jax.Arr
       sample: with the truth.
 
     Returns:
-      ``physics_bias`` (absolute error of the first coefficient), ``f1_centre``, ``f1_overlap``,
-      ``iou``, ``edge_error``, ``form_recovery``, ``rejection_rate``, ``flagged_rate`` (some cell
-      flagged), ``abstention_rate``, ``scale``, and ``status``. Those of a failed diagnosis are NaN
-      where the estimate is.
+      ``physics_bias`` (absolute error of the first coefficient), ``f1_centre``, ``f1_overlap`` (of
+      the cells that the regions take up), ``iou``, ``edge_error``, ``form_recovery``,
+      ``rejection_rate``, ``flagged_rate`` (some cell flagged), ``abstention_rate``, ``scale``, and
+      ``status``. Those of a failed diagnosis are NaN where the estimate is.
     """
     edges = cell_edges(diagnosis.cells)
-    flagged = diagnosis.cells.flagged
+
+    def f1(by: str) -> jax.Array:
+        found = cells_inside(edges, diagnosis.regions, by=by)
+        return f1_score(found, cells_inside(edges, sample, by=by))
+
     return {
         "physics_bias": jnp.abs(diagnosis.coefficients[0] - sample.coefficients[0]),
-        "f1_centre": f1_score(flagged, true_cells(edges, sample, by="centre")),
-        "f1_overlap": f1_score(flagged, true_cells(edges, sample, by="overlap")),
+        "f1_centre": f1("centre"),
+        "f1_overlap": f1("overlap"),
         "iou": interval_iou(diagnosis.regions, sample),
         "edge_error": edge_error(diagnosis.regions, sample),
         "form_recovery": form_recovered(diagnosis, sample),
         "rejection_rate": diagnosis.test.reject,
-        "flagged_rate": jnp.any(flagged),
+        "flagged_rate": jnp.any(diagnosis.cells.flagged),
         "abstention_rate": abstained(diagnosis),
         "scale": diagnosis.scale,
         "status": diagnosis.status,

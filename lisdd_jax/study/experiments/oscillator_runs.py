@@ -128,8 +128,8 @@ def baseline_evaluator(num_rows: int, num_bootstraps: int) -> Callable[..., Metr
             ),
             "joint": baselines.joint(sample),
         }
-        truth = metrics.true_cells(edges(), sample, by="centre")
-        overlapping = metrics.true_cells(edges(), sample, by="overlap")
+        truth = metrics.cells_inside(edges(), sample, by="centre")
+        overlapping = metrics.cells_inside(edges(), sample, by="overlap")
         everywhere = jnp.ones(NUM_CELLS, bool)
         out = {
             "f1_centre_everywhere": metrics.f1_score(everywhere, truth),
