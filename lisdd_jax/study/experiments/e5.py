@@ -40,8 +40,8 @@ TABLES = Tables(
     cautions={
         key_of("lisdd", "fdr"): _INFLATED,
         key_of("lisdd_clean_scale", "fdr"): (
-            "the bound for a known scale is (2/4) q; that the scale is estimated adds to it, about"
-            " 0.02 at the smallest q"
+            "every region against the clean rows outside of it, by the F distribution: the rate of"
+            " the theory is (2/4) q"
         ),
     },
 )
