@@ -127,9 +127,8 @@ def _diagnose_regions(
 
     def find_form(inputs: tuple[jax.Array, jax.Array]) -> tuple[selection.Selection, Any]:
         key, rows = inputs
-        half = order.random_half(key, rows)
-        chosen = selection.select(
-            data.features, residuals, half, rows & ~half, config.max_terms, config.tolerance
+        chosen = selection.select_by_chance(
+            key, data.features, residuals, rows, config.max_terms, config.tolerance
         )
         return chosen, selection.fit_terms(data.features, residuals, chosen.support, rows)
 

@@ -249,6 +249,24 @@ def _best(candidates: _Candidates, good: jax.Array, num: int) -> jax.Array:
     return candidates.solutions[lax.top_k(-objectives, num)[1]]
 
 
+def _rank(
+    rows: _Rows,
+    solutions: jax.Array,
+    good: jax.Array,
+    num: jax.Array,
+    num_steps: int,
+    num_best: int,
+) -> jax.Array:
+    """The best candidates after a few rough steps, in single precision, which is enough to rank."""
+    largest = jnp.max(jnp.abs(rows.response))
+    scale = jnp.where(largest > 0, largest, 1.0)
+    columns = jnp.column_stack([rows.basis, (rows.response / scale)[:, None]]).astype(jnp.float32)
+    single = _make_rows(columns[:, :-1], columns[:, -1], rows.usable)
+    start = (solutions / scale).astype(jnp.float32)
+    moved = _first_steps(single, start, num, num_steps, _pick_roughly)
+    return _best(moved, good, num_best).astype(rows.basis.dtype) * scale
+
+
 def search(
     key: jax.Array,
     basis: jax.Array,
@@ -285,10 +303,10 @@ def search(
         judge_count = jnp.sum(judge.usable, dtype=jnp.int32)
         judge_num = order.num_kept(judge_count, trim, basis.dtype)
         solutions, good = _elemental_starts(keys[1:], judge, everyone, judge_count, num_starts)
-        first = _first_steps(judge, solutions, judge_num, _SUBSAMPLE_STEPS, _pick_roughly)
-        chosen = _best(first, good, num_candidates)
-        first = _first_steps(rows, chosen, num, _FIRST_STEPS, _pick_roughly)
-        chosen = _best(first, jnp.ones(num_candidates, bool), min(2, num_candidates))
+        chosen = _rank(judge, solutions, good, judge_num, _SUBSAMPLE_STEPS, num_candidates)
+        everyone_good = jnp.ones(num_candidates, bool)
+        num_leading = min(2, num_candidates)
+        chosen = _rank(rows, chosen, everyone_good, num, _FIRST_STEPS, num_leading)
     else:
         solutions, good = _elemental_starts(keys[1:], rows, table, count, num_starts)
         first = _first_steps(rows, solutions, num, _FIRST_STEPS, _pick)

@@ -60,14 +60,9 @@ def _run_stages(
     key_start, key_half = keys
     regime = fit_physics(key_start, data, before, mask, config)
     inside = mask & jnp.append(regime.flagged, False)[data.cell]
-    fit_half = order.random_half(key_half, inside)
-    form = selection.select(
-        data.features,
-        residuals_of(data, regime),
-        fit_half,
-        inside & ~fit_half,
-        config.max_terms,
-        config.tolerance,
+    residuals = residuals_of(data, regime)
+    form = selection.select_by_chance(
+        key_half, data.features, residuals, inside, config.max_terms, config.tolerance
     )
     return Stages(regime, form, inside)
 
@@ -102,12 +97,16 @@ def _fit_form(data: Prepared, stages: Stages) -> Form:
     )
 
 
-def _certify(data: Prepared, held_out: jax.Array, stages: Stages, alpha: jax.Array) -> Certificate:
-    """The partial F-test on rows that took no part in choosing region and form."""
+def _certify(data: Prepared, halves: order.Halves, stages: Stages, alpha: jax.Array) -> Certificate:
+    """The partial F-test on the second half, which took no part in choosing region and form."""
     inside = jnp.append(stages.regime.flagged, False)[data.cell]
     support = stages.selection.support
     extra = jnp.where(inside[:, None] & support, data.features, 0.0)
-    test = detection.partial_f(data.basis, extra, data.centered, held_out)
+    columns = jnp.column_stack([data.basis, extra, data.centered])
+    basis, extra, centered = jnp.split(
+        halves.take(columns)[1], [data.basis.shape[1], columns.shape[1] - 1], axis=1
+    )
+    test = detection.partial_f(basis, extra, centered[:, 0], halves.used[1])
     nothing = ~jnp.any(stages.regime.flagged) & ~is_failure(stages.regime.status)
     # Terms off the support are zero columns here, which is no deficiency of the test.
     complete = test.df_num == jnp.sum(support)
@@ -194,20 +193,20 @@ def run(
     # One call for all stages: every call of the generator costs time to compile.
     keys = jax.random.split(key, 5)
     data, data_status = prepare(design, response, axis, features, edges, mask)
-    half = order.random_half(keys[4], data.mask)
+    halves = order.random_halves(keys[4], data.mask)
     # One compiled body runs on all rows and on split A.
     full, split = (
         jax.tree.map(lambda leaf, i=i: leaf[i], stacked)
         for stacked in [
             jax.lax.map(
                 lambda inputs: _run_stages(inputs[0], data, data_status, inputs[1], config),
-                (keys[:4].reshape(2, 2), jnp.stack([data.mask, half])),
+                (keys[:4].reshape(2, 2), jnp.stack([data.mask, halves.first])),
             )
         ]
         for i in (0, 1)
     )
     form = _fit_form(data, full)
-    test = _certify(data, data.mask & ~half, split, config.alpha)
+    test = _certify(data, halves, split, config.alpha)
     status = full.regime.status
     return Diagnosis(
         coefficients=full.regime.coefficients,

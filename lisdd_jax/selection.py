@@ -13,7 +13,7 @@ from jax import lax
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
-from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics import least_squares, order
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
 
@@ -126,10 +126,32 @@ def select(
     columns = jnp.column_stack([features, residuals])
     masks = jnp.stack([fit_mask, score_mask])
     halves = jnp.where(masks[:, :, None], columns, 0.0)
+    return _select(halves, jnp.sum(masks, axis=1), max_terms, tolerance)
+
+
+@full_precision
+def select_by_chance(
+    key: jax.Array,
+    features: jax.Array,
+    residuals: jax.Array,
+    inside: jax.Array,
+    max_terms: int,
+    tolerance: jax.Array,
+) -> Selection:
+    """``select`` on two random halves of the rows in ``inside``."""
+    halves = order.random_halves(key, inside)
+    columns = jnp.column_stack([features, residuals])
+    return _select(halves.take(columns), jnp.sum(halves.used, axis=1), max_terms, tolerance)
+
+
+def _select(
+    halves: jax.Array, num_used: jax.Array, max_terms: int, tolerance: jax.Array
+) -> Selection:
+    """Choose on halves ``(2, m, L + 1)``, terms and residuals of the fit and of the score rows."""
     nonfinite = ~jnp.all(jnp.isfinite(halves))
     factors = least_squares.compress(lax.stop_gradient(halves))
-    num_fit, num_score = jnp.sum(fit_mask), jnp.sum(score_mask)
-    index_sets = _index_sets(features.shape[1], max_terms)
+    (num_fit, num_score), num_terms = num_used, halves.shape[2] - 1
+    index_sets = _index_sets(num_terms, max_terms)
     scored = [_score_supports(factors[0], factors[1], index_set) for index_set in index_sets]
     sums, determined = (jnp.concatenate(part) for part in zip(*scored, strict=True))
     sizes = np.concatenate([np.full(len(s), s.shape[1], np.int32) for s in index_sets])
@@ -144,7 +166,7 @@ def select(
         status_if(jnp.any(~determined & enough), Status.RANK_DEFICIENT_TERMS),
     )
     failed = is_failure(status)
-    support = jnp.asarray(supports(features.shape[1], max_terms))[chosen]
+    support = jnp.asarray(supports(num_terms, max_terms))[chosen]
     coefficients, error = _chosen_fit(halves, factors[0], support, errors[chosen])
     return Selection(
         support=support & ~failed,

@@ -245,3 +245,15 @@ def test_a_second_call_outside_jit_does_not_compile(compilations):
     before = len(compilations)
     order.kth_smallest(more, 4)
     assert len(compilations) == before
+
+
+def test_gathered_halves_are_the_masked_ones():
+    mask = np.random.default_rng(3).random(41) < 0.7
+    values = np.arange(41.0) + 1
+    split = jax.jit(order.random_halves)
+    for seed in range(5):
+        halves = split(jax.random.key(seed), mask)
+        taken = np.asarray(halves.take(jnp.asarray(values)))
+        for half, chosen in zip(taken, (halves.first, mask & ~halves.first), strict=True):
+            np.testing.assert_array_equal(np.sort(half[half > 0]), values[np.asarray(chosen)])
+        assert abs(int(halves.used[0].sum()) - int(halves.used[1].sum())) <= 1

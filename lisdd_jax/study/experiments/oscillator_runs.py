@@ -162,10 +162,13 @@ def _forced_test(
     lower, upper = found.cells.lower[cell], found.cells.upper[cell]
     inside = (sample.axis >= lower) & (sample.axis < upper)
     residuals = sample.response - sample.design @ found.coefficients
-    half = order.random_half(key_half, inside & choose)
-    tolerance = jnp.asarray(config.tolerance, residuals.dtype)
-    chosen = selection.select(
-        sample.features, residuals, half, inside & choose & ~half, config.max_terms, tolerance
+    chosen = selection.select_by_chance(
+        key_half,
+        sample.features,
+        residuals,
+        inside & choose,
+        config.max_terms,
+        jnp.asarray(config.tolerance, residuals.dtype),
     )
     extra = jnp.where(inside[:, None] & chosen.support, sample.features, 0.0)
     return detection.partial_f(sample.design, extra, sample.response, test).p_value
