@@ -19,6 +19,9 @@ from lisdd_jax.report import figures, files, html, json_report, summarize, termi
 from lisdd_jax.report.summary import Summary
 from lisdd_jax.spec import Spec
 
+_LARGE_TABLE = 20_000_000
+"""Bytes of a table on which a program that is quick to compile would run too long."""
+
 HELP = r"""
 Find where a trusted model is wrong, which term is missing there, and whether that is real.
 
@@ -88,6 +91,9 @@ def _diagnose(given: Spec, spec_file: str | None) -> None:
     config = plan.settings()
     _check_outputs(plan, spec_file)
     environment.prepare(float32=bool(plan.float32))
+    table = Path(plan.table or "")
+    if table.is_file() and table.stat().st_size < _LARGE_TABLE:
+        environment.compile_quickly()
     with waiting(f"Reading {plan.table}"):
         data = _read(plan)
     problem.check(data, config.max_terms)
