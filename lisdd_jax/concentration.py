@@ -21,6 +21,7 @@ _MAX_CONCENTRATIONS = 500
 _FIRST_STEPS = 2
 # On a subsample steps are cheap, and each saves one on all rows.
 _SUBSAMPLE_STEPS = 5
+_NUM_LEADING = 2
 
 
 class _Rows(NamedTuple):
@@ -151,9 +152,11 @@ def _advance(rows: _Rows, state: _Descent, num: jax.Array, chosen: jax.Array) ->
 
 
 def _converge(
-    rows: _Rows, solutions: jax.Array, num: jax.Array
+    rows: _Rows, solutions: jax.Array, num: jax.Array, num_active: jax.Array | int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Concentrate until no objective falls any more; it falls over finitely many subsets.
+
+    The first ``num_active`` candidates move, the others are left out.
 
     On a CPU one candidate after the other: the rows' values of one stay in cache, and none waits
     for the slowest; else all at once.
@@ -167,7 +170,7 @@ def _converge(
         _Candidates(solutions, unknown),
         solutions,
         jnp.full(count, jnp.nan, solutions.dtype),
-        jnp.ones(count, bool),
+        jnp.arange(count) < num_active,
         jnp.int32(0),
     )
 
@@ -235,11 +238,16 @@ def _elemental_starts(
 
 
 def _subsample(key: jax.Array, rows: _Rows, table: jax.Array, count: jax.Array, size: int) -> _Rows:
-    """One random row from each of ``size`` equal stretches of the record, so none comes twice."""
+    """One random row from each of ``size`` equal stretches of the record, so none comes twice.
+
+    Of fewer rows than that, every one.
+    """
     offsets = jnp.arange(size) + jax.random.uniform(key, (size,), rows.response.dtype)
     ranks = jnp.floor(offsets * (count / size)).astype(jnp.int32)
+    ranks = jnp.where(count <= size, jnp.arange(size, dtype=jnp.int32), ranks)
     chosen = table[jnp.clip(ranks, 0, jnp.maximum(count - 1, 0))]
-    return _make_rows(rows.basis[chosen], rows.response[chosen], rows.usable[chosen])
+    usable = rows.usable[chosen] & (jnp.arange(size) < count)
+    return _make_rows(rows.basis[chosen], rows.response[chosen], usable)
 
 
 def _best(candidates: _Candidates, good: jax.Array, num: int) -> jax.Array:
@@ -305,13 +313,14 @@ def search(
         solutions, good = _elemental_starts(keys[1:], judge, everyone, judge_count, num_starts)
         chosen = _rank(judge, solutions, good, judge_num, _SUBSAMPLE_STEPS, num_candidates)
         everyone_good = jnp.ones(num_candidates, bool)
-        num_leading = min(2, num_candidates)
-        chosen = _rank(rows, chosen, everyone_good, num, _FIRST_STEPS, num_leading)
+        chosen = _rank(rows, chosen, everyone_good, num, _FIRST_STEPS, num_candidates)
+        # Of few rows, padded to this shape, minima lie too close for a rough ranking.
+        num_active = jnp.where(count <= full_search_rows, num_candidates, _NUM_LEADING)
     else:
         solutions, good = _elemental_starts(keys[1:], rows, table, count, num_starts)
         first = _first_steps(rows, solutions, num, _FIRST_STEPS, _pick)
-        chosen = _best(first, good, num_candidates)
-    solution, objective, unfinished = _converge(rows, chosen, num)
+        chosen, num_active = _best(first, good, num_candidates), jnp.int32(num_candidates)
+    solution, objective, unfinished = _converge(rows, chosen, num, num_active)
     status = first_failure(
         status_if(~jnp.any(good), Status.DEGENERATE_STARTS),
         status_if(unfinished, Status.ITERATION_LIMIT),

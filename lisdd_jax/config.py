@@ -35,6 +35,7 @@ _LARGEST = {
     "alpha_doubt": 1.0,
     "alpha_back": 1.0,
     "alpha_differ": 1.0,
+    "alpha_elsewhere": 1.0,
     "doubt": math.inf,
     "least_share": 1.0,
     "ambiguity": math.inf,
@@ -67,6 +68,7 @@ class Config:
       alpha_doubt: the same where cells are flagged and split A shows other terms.
       alpha_back: lack-of-fit level above which rows that refined edges free serve the physics.
       alpha_differ: level at which a rival regime counts as another law.
+      alpha_elsewhere: level at which the clean rows contradict that missing terms act there too.
       doubt: share of a regime's rows discounted per standard deviation of lack of fit, when
         regimes are compared.
       least_share: share of the rows below which a regime is none.
@@ -95,6 +97,7 @@ class Config:
     alpha_doubt: Any = 0.01
     alpha_back: Any = 0.05
     alpha_differ: Any = 1e-3
+    alpha_elsewhere: Any = 0.05
     doubt: Any = 0.15
     least_share: Any = 0.1
     ambiguity: Any = 0.75

@@ -219,6 +219,7 @@ def run(
         num_rows=jnp.sum(data.mask, dtype=jnp.int32),
         num_iterations=full.regime.num_iterations,
         runner_up=jnp.full_like(full.regime.scale, jnp.nan),
+        p_value_elsewhere=jnp.full_like(full.regime.scale, jnp.nan),
         verdict=decide(status, form, test, full.regime.flagged),
         status=status,
     )

@@ -171,6 +171,9 @@ class Diagnosis:
       num_iterations: iterations of the clean-regime search.
       runner_up: rows of the largest rival regime, which the physics fits with other coefficients,
         over those of the clean one; 0 where there is none (calibrated).
+      p_value_elsewhere: of the missing terms acting on the clean rows as well, with the same
+        coefficients; NaN where the clean rows say nothing about them, or are the majority
+        (calibrated).
       verdict: int32, a ``Verdict``.
       status: int32, a ``Status``; the first failure of the stages.
     """
@@ -185,5 +188,6 @@ class Diagnosis:
     num_rows: jax.Array
     num_iterations: jax.Array
     runner_up: jax.Array
+    p_value_elsewhere: jax.Array
     verdict: jax.Array
     status: jax.Array

@@ -53,7 +53,8 @@ class Findings(NamedTuple):
     Attributes:
       enough: there are groups of cells enough to tell one from the others.
       adequate: the physics does not misfit the groups that it calls clean.
-      ambiguous: a rival regime explains about as many rows with another law.
+      ambiguous: a rival regime explains about as many rows with another law, or the missing terms
+        may act on the clean rows as well.
       flagged: some group is flagged.
       usable: every region has a support that could be fitted and scored.
       certified: the held-out test rejects.

@@ -365,6 +365,13 @@ def test_a_rival_regime_and_a_robust_test_are_told(data):
     assert "(with unequal noise 0.2) >= alpha = 0.05" in reasons
 
 
+def test_a_term_that_may_act_everywhere_is_told(data):
+    found = diagnosis(verdict=Verdict.AMBIGUOUS_REGIME, p_value_elsewhere=np.array(0.58))
+    reasons = " ".join(words.reasons(summarize(found, data, config=CONFIG, version="1")))
+    assert "may act on the rows called clean as well" in reasons
+    assert "p = 0.58" in reasons
+
+
 def test_merged_cells_are_left_out(data):
     merged = dataclasses.replace(
         diagnosis().cells,

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax import selection
-from lisdd_jax.calibrated import ordering, outcome, splits, stages
+from lisdd_jax.calibrated import confinement, ordering, outcome, splits, stages
 from lisdd_jax.calibrated.ordering import Ordered
 from lisdd_jax.calibrated.stages import Stages
 from lisdd_jax.config import Config
@@ -15,7 +15,12 @@ from lisdd_jax.verdicts import Findings, decide_calibrated
 
 
 def _collect(
-    rows: Ordered, full: Stages, reject: jax.Array, agrees: jax.Array, config: Config
+    rows: Ordered,
+    full: Stages,
+    reject: jax.Array,
+    agrees: jax.Array,
+    log_p_elsewhere: jax.Array,
+    config: Config,
 ) -> Findings:
     """What the verdict rests on; ``agrees`` says that split A shows the form of all rows."""
     regime = full.regime
@@ -23,12 +28,13 @@ def _collect(
     enough = (jnp.sum(rows.used) > rows.basis.shape[1] + 2) & (full.groups.num >= 3)
     doubtful = flagged & (regime.log_p_fit < jnp.log(config.alpha_doubt)) & ~agrees
     misfit = ~regime.adequate | (regime.log_p_fit < jnp.log(config.alpha_fit)) | doubtful
+    everywhere = log_p_elsewhere >= jnp.log(config.alpha_elsewhere)
     # Too few groups to search still show a law that is wrong everywhere.
     misfit_of_few = full.log_p_physics < jnp.log(config.alpha_fit)
     return Findings(
         enough=enough,
         adequate=~jnp.where(enough, misfit, misfit_of_few),
-        ambiguous=regime.runner_up > config.ambiguity,
+        ambiguous=(regime.runner_up > config.ambiguity) | (flagged & everywhere),
         flagged=flagged,
         usable=full.form.usable,
         certified=reject & agrees,
@@ -88,7 +94,8 @@ def run(
     test = outcome.make_certificate(status, halves, tests, table, config)
     regions = outcome.make_regions(rows, full, halves, tests, table)
     agrees = splits.splits_agree(full, halves, tests, regions.support, table)
-    findings = _collect(rows, full, test.reject, agrees, config)
+    elsewhere = confinement.log_p_elsewhere(rows, full)
+    findings = _collect(rows, full, test.reject, agrees, elsewhere, config)
     undefined = jnp.where(is_failure(status), jnp.nan, 1.0)
     physics = full.physics
     return Diagnosis(
@@ -102,6 +109,7 @@ def run(
         num_rows=jnp.sum(rows.used, dtype=jnp.int32),
         num_iterations=regime.num_steps,
         runner_up=regime.runner_up,
+        p_value_elsewhere=jnp.exp(elsewhere),
         verdict=decide_calibrated(status, findings),
         status=status,
     )

@@ -17,7 +17,9 @@ from lisdd_jax.numerics import extremes
 _MAX_INTERPOLATIONS = 12
 _FEW = 3
 _COARSE_PASSES = 4
-_ROUGH_PASSES = 4
+# Of a rough choice: passes by interpolation, and what share of the number it may miss by.
+_ROUGH_PASSES = 6
+_ROUGH_SHARE = 64
 
 
 class _Bracket(NamedTuple):
@@ -88,30 +90,34 @@ def _worth_interpolating(bracket: _Bracket) -> jax.Array:
     return many & (bracket.num_passes < _MAX_INTERPOLATIONS)
 
 
-def _interpolate(values: jax.Array, k: jax.Array, bracket: _Bracket) -> _Bracket:
+def _around(bracket: _Bracket, k: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Two thresholds on either side of the place that the counts suggest."""
-    width = (bracket.count_upper - bracket.count_lower).astype(values.dtype)
-    share = (k - bracket.count_lower).astype(values.dtype) / width
+    width = (bracket.count_upper - bracket.count_lower).astype(bracket.lower.dtype)
+    share = (k - bracket.count_lower).astype(bracket.lower.dtype) / width
     # A margin of 1.5 standard deviations of the count makes both ends close in; more at first,
     # where the density is not as even as the interpolation takes it to be.
     even = jnp.where(bracket.num_passes < _COARSE_PASSES, 0.1, 0.0)
     margin = jnp.maximum(1.5 * jnp.sqrt(share * (1 - share) / width), even)
     span = bracket.upper - bracket.lower
-    low = bracket.lower + (share - margin) * span
-    high = bracket.lower + (share + margin) * span
-    return _narrow_two(bracket, values, k, low, high)
+    return bracket.lower + (share - margin) * span, bracket.lower + (share + margin) * span
+
+
+def _halfway(bracket: _Bracket) -> jax.Array:
+    """The middle in the order of floats: as many halvings as a float has bits leave nothing."""
+    lower, upper = _key(bracket.lower), _key(bracket.upper)
+    middle = (lower >> 1) + (upper >> 1) + (lower & upper & 1)
+    return _from_key(middle, bracket.lower.dtype)
+
+
+def _interpolate(values: jax.Array, k: jax.Array, bracket: _Bracket) -> _Bracket:
+    return _narrow_two(bracket, values, k, *_around(bracket, k))
 
 
 def _snap(values: jax.Array, k: jax.Array, bracket: _Bracket) -> _Bracket:
-    """Thresholds at the smallest value left, which passes a whole group of ties, and halfway.
-
-    Halfway is meant in the order of floats, so this ends after as many passes as a float has bits.
-    """
+    """Thresholds at the smallest value left, which passes a whole group of ties, and halfway."""
     smallest = jnp.min(jnp.where(values > bracket.lower, values, jnp.inf))
     bracket = bracket._replace(lower=_from_key(_key(smallest) - 1, values.dtype))
-    lower, upper = _key(bracket.lower), _key(bracket.upper)
-    middle = _from_key((lower >> 1) + (upper >> 1) + (lower & upper & 1), values.dtype)
-    return _narrow_two(bracket, values, k, smallest, middle)
+    return _narrow_two(bracket, values, k, smallest, _halfway(bracket))
 
 
 def _whole_bracket(values: jax.Array) -> tuple[_Bracket, jax.Array]:
@@ -281,23 +287,39 @@ def smallest_weights(
 def roughly_smallest(
     values: jax.Array, num: jax.Array | int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """About the ``num`` smallest values, in a few passes.
+    """About the ``num`` smallest values: up to two per cent more or less, unless they are tied.
 
     Args:
       values: ``(n,)`` floats without NaN.
-      num: how many to pick; may be traced.
+      num: how many to pick, at least 2; may be traced.
 
     Returns:
       Mask ``(n,)`` of the values up to a threshold, the threshold, and how many are missing from
       ``num`` (negative: too many).
     """
     num = jnp.asarray(num, jnp.int32)
-    whole, _ = _whole_bracket(values)
+    whole, sound = _whole_bracket(values)
     unknown = jnp.full((), jnp.nan, values.dtype)
     start = _narrow_two(whole, values, num, *_guess(values, unknown))
-    bracket = lax.fori_loop(0, _ROUGH_PASSES, lambda _, b: _interpolate(values, num, b), start)
-    short, over = num - bracket.count_lower, bracket.count_upper - num
-    at_lower = (short < over) & (bracket.count_lower > 0)
+
+    def missing(bracket: _Bracket) -> tuple[jax.Array, jax.Array]:
+        short = jnp.where(bracket.count_lower > 0, num - bracket.count_lower, values.shape[0])
+        return short, bracket.count_upper - num
+
+    def goes_on(bracket: _Bracket) -> jax.Array:
+        far = jnp.minimum(*missing(bracket)) > jnp.maximum(num // _ROUGH_SHARE, 1)
+        return far & _unfinished(bracket, num) & sound
+
+    def narrow(bracket: _Bracket) -> _Bracket:
+        low, high = _around(bracket, num)
+        halves = bracket.num_passes > _ROUGH_PASSES
+        middle = _halfway(bracket)
+        low, high = jnp.where(halves, middle, low), jnp.where(halves, middle, high)
+        return _narrow_two(bracket, values, num, low, high)
+
+    bracket = lax.while_loop(goes_on, narrow, start)
+    short, over = missing(bracket)
+    at_lower = short < over
     threshold = jnp.where(at_lower, bracket.lower, bracket.upper)
     return values <= threshold, threshold, jnp.where(at_lower, short, -over)
 

@@ -44,6 +44,7 @@ def summarize(
         regions=regions,
         shared=bool(found.regions.shared),
         runner_up=float(found.runner_up),
+        p_value_elsewhere=float(found.p_value_elsewhere),
         test=test,
         cells=cells,
         rows=problem.rows,

@@ -17,8 +17,8 @@ def to_dict(summary: Summary) -> dict[str, Any]:
 
     Returns:
       Keys ``verdict, physics, scale, regions, test, cells, rows, warnings, config, version``; then
-      ``status, shared, runner_up``, and ``reasons`` and ``next_steps`` in words. A probability
-      that underflows to 0 stands beside its natural logarithm.
+      ``status, shared, runner_up, p_value_elsewhere``, and ``reasons`` and ``next_steps`` in
+      words. A probability that underflows to 0 stands beside its natural logarithm.
     """
     left_out = ("status", "same_cells")
     test = {key: value for key, value in vars(summary.test).items() if key not in left_out}
@@ -36,6 +36,7 @@ def to_dict(summary: Summary) -> dict[str, Any]:
         "status": summary.status.name,
         "shared": summary.shared,
         "runner_up": summary.runner_up,
+        "p_value_elsewhere": summary.p_value_elsewhere,
         "reasons": words.reasons(summary),
         "next_steps": words.remedies(summary),
     }

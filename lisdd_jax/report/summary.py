@@ -112,6 +112,7 @@ class Summary:
       regions, test, cells, rows: the findings.
       shared: whether several regions share one mechanism.
       runner_up: rows of a rival regime over those of the clean one; NaN where unknown.
+      p_value_elsewhere: of the missing terms acting on the clean rows as well; NaN where unknown.
       warnings: sentences on what limits the findings.
       status, form_status: of the diagnosis and of the choice of terms.
       config: settings of the run, in types that JSON has.
@@ -126,6 +127,7 @@ class Summary:
     regions: tuple[Region, ...]
     shared: bool
     runner_up: float
+    p_value_elsewhere: float
     test: Test
     cells: tuple[Cell, ...]
     rows: Rows

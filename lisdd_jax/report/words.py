@@ -75,7 +75,7 @@ def headline(summary: Summary) -> str:
                 " to trust it there"
             )
         case "ambiguous_regime":
-            return "two regimes explain the data about equally well; which one is clean is open"
+            return "which part of the data follows the physics is open"
         case "not_identifiable":
             return "the data do not determine the physics or the missing term"
     return "the data do not suffice for a verdict"
@@ -102,6 +102,7 @@ def _reasons(summary: Summary) -> Iterator[str]:
     if summary.verdict in _GROUNDS and summary.form_status < FIRST_FAILURE:
         yield _GROUNDS[summary.verdict]
     yield from _rival(summary)
+    yield from _everywhere(summary)
     for region in summary.regions:
         yield _deviation(region, summary)
     if len(summary.regions) > 1 and summary.shared:
@@ -142,10 +143,20 @@ def _noisier(summary: Summary) -> Iterator[str]:
 
 
 def _rival(summary: Summary) -> Iterator[str]:
-    if summary.verdict == "ambiguous_regime" and summary.runner_up > 0:
+    least = summary.config.get("ambiguity", 0.0)
+    if summary.verdict == "ambiguous_regime" and summary.runner_up > least:
         yield (
             "the physics fits a rival regime with other coefficients, which has"
             f" {summary.runner_up:.0%} as many rows as the one reported here"
+        )
+
+
+def _everywhere(summary: Summary) -> Iterator[str]:
+    level = summary.config.get("alpha_elsewhere", 0.0)
+    if summary.verdict == "ambiguous_regime" and summary.p_value_elsewhere >= level:
+        yield (
+            "the missing term may act on the rows called clean as well, where the physics would"
+            f" take it up: they do not contradict it (p = {summary.p_value_elsewhere:.2g})"
         )
 
 
