@@ -27,9 +27,9 @@ import numpy as np
 import scipy
 from scipy import stats
 
-from lisdd_jax import concentration, published
+from lisdd_jax import elemental, published
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import order
+from lisdd_jax.numerics import random_split
 from lisdd_jax.study import intervals, scenarios
 from lisdd_jax.study.execution import run_chunks
 from lisdd_jax.study.experiments import oscillator_runs as runs
@@ -67,18 +67,18 @@ def ours(sample: Any, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
 def draw(key: jax.Array, num_rows: int) -> dict[str, jax.Array]:
     keys = jax.random.split(key, 5)
     everything = jnp.ones(num_rows, bool)
-    half = order.random_half(keys[4], everything)
+    half = random_split.random_half(keys[4], everything)
     stages = {}
     for name, (key_start, key_fit), mask in (
         ("full", keys[:2], everything),
         ("half", keys[2:4], half),
     ):
-        draws = jax.random.split(key_start, 1 + concentration._MAX_DRAWS)
+        draws = jax.random.split(key_start, 1 + elemental.MAX_DRAWS)
         row = jnp.arange(num_rows, dtype=float)
-        rows = concentration._make_rows(row[:, None], row, mask)
-        table = concentration._row_table(mask)
-        judge = concentration._subsample(draws[0], rows, *table, SUBSAMPLE)
-        starts = concentration._random_ranks(draws[1], (CONFIG.num_starts, 2), jnp.int32(SUBSAMPLE))
+        rows = elemental.make_rows(row[:, None], row, mask)
+        table = elemental.row_table(mask)
+        judge = elemental.subsample(draws[0], rows, *table, SUBSAMPLE)
+        starts = elemental.random_ranks(draws[1], (CONFIG.num_starts, 2), jnp.int32(SUBSAMPLE))
         coins = jax.random.bernoulli(key_fit, 0.5, (num_rows // 2 + 1,))
         stages[name] = (judge.basis[:, 0].astype(int), starts, coins)
     return {"split": half, **stages}

@@ -5,7 +5,6 @@ concentration steps each, the best ones to convergence. With many rows the start
 subsample, the best ones make two steps on all rows, and the two that lead then go on there.
 """
 
-import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax.numerics import extremes, least_squares, order
+from lisdd_jax import elemental
+from lisdd_jax.numerics import least_squares, order
 from lisdd_jax.status import Status, first_failure, status_if
 
-_MAX_DRAWS = 50
 _MAX_CONCENTRATIONS = 500
 _FIRST_STEPS = 2
 # On a subsample steps are cheap, and each saves one on all rows.
@@ -24,52 +23,25 @@ _SUBSAMPLE_STEPS = 5
 _NUM_LEADING = 2
 
 
-class _Rows(NamedTuple):
-    """Rows in the basis: ``basis (m, p)``, ``response (m,)``, ``usable (m,)``, ``products``."""
-
-    basis: jax.Array
-    response: jax.Array
-    usable: jax.Array
-    products: jax.Array
-
-
 class _Candidates(NamedTuple):
     solutions: jax.Array
     objectives: jax.Array
 
 
-def _pairs(num: int) -> tuple[jax.Array, jax.Array]:
-    pairs = list(itertools.combinations_with_replacement(range(num), 2))
-    return jnp.array([i for i, _ in pairs]), jnp.array([j for _, j in pairs])
-
-
-def _unpack(products: jax.Array, num: int) -> jax.Array:
-    rows, others = _pairs(num)
-    matrix = jnp.zeros((*products.shape[:-1], num, num), products.dtype)
-    matrix = matrix.at[..., rows, others].set(products)
-    return matrix.at[..., others, rows].set(products)
-
-
-def _make_rows(basis: jax.Array, response: jax.Array, usable: jax.Array) -> _Rows:
-    columns = jnp.where(usable[:, None], jnp.column_stack([basis, response]), 0.0)
-    rows, others = _pairs(columns.shape[1])
-    return _Rows(columns[:, :-1], columns[:, -1], usable, columns[:, rows] * columns[:, others])
-
-
-def _distances(rows: _Rows, solutions: jax.Array) -> jax.Array:
+def _distances(rows: elemental.Rows, solutions: jax.Array) -> jax.Array:
     """Absolute residuals ``(S, m)``; infinite for rows out of use."""
     residuals = rows.response - solutions @ rows.basis.T
     return jnp.where(rows.usable, jnp.abs(residuals), jnp.inf)
 
 
 def _weighted_fits(
-    rows: _Rows, solutions: jax.Array, distances: jax.Array, weights: jax.Array
+    rows: elemental.Rows, solutions: jax.Array, distances: jax.Array, weights: jax.Array
 ) -> _Candidates:
     """Least squares with weights for all candidates, and their objectives before it."""
     squares = jnp.where(rows.usable, distances**2, 0.0)
     size = rows.basis.shape[1]
     # One matrix product gives the normal equations of all candidates.
-    tables = _unpack(weights @ rows.products, size + 1)
+    tables = elemental.unpack(weights @ rows.products, size + 1)
     fit = least_squares.sweep(tables[:, :size, :size], tables[:, :size, size])
     determined = jnp.all(fit.independent, axis=-1, keepdims=True)
     objectives = jnp.einsum("sm,sm->s", weights, squares)
@@ -95,7 +67,7 @@ def _pick_roughly(distances: jax.Array, num: jax.Array) -> _Picked:
 
 
 def _first_steps(
-    rows: _Rows,
+    rows: elemental.Rows,
     solutions: jax.Array,
     num: jax.Array,
     num_steps: int,
@@ -126,7 +98,7 @@ class _Descent(NamedTuple):
     step: jax.Array
 
 
-def _advance(rows: _Rows, state: _Descent, num: jax.Array, chosen: jax.Array) -> _Descent:
+def _advance(rows: elemental.Rows, state: _Descent, num: jax.Array, chosen: jax.Array) -> _Descent:
     """One exact step for the chosen candidates ``(b,)``."""
     trial = state.trial[chosen]
     distances = _distances(rows, trial)
@@ -152,7 +124,7 @@ def _advance(rows: _Rows, state: _Descent, num: jax.Array, chosen: jax.Array) ->
 
 
 def _converge(
-    rows: _Rows, solutions: jax.Array, num: jax.Array, num_active: jax.Array | int
+    rows: elemental.Rows, solutions: jax.Array, num: jax.Array, num_active: jax.Array | int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Concentrate until no objective falls any more; it falls over finitely many subsets.
 
@@ -191,65 +163,6 @@ def _converge(
     return end.best.solutions[winner], end.best.objectives[winner], jnp.any(end.active)
 
 
-def _row_table(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Positions of the rows in use, first; and their count."""
-    num_rows = mask.shape[0]
-    rank = extremes.running_sum(mask.astype(jnp.int32))
-    target = jnp.where(mask, rank[:-1], num_rows)
-    positions = jnp.arange(num_rows, dtype=jnp.int32)
-    table = jnp.zeros(num_rows, jnp.int32).at[target].set(positions, mode="drop")
-    return table, rank[-1]
-
-
-def _random_ranks(key: jax.Array, shape: tuple[int, ...], count: jax.Array) -> jax.Array:
-    """Ranks from 0 to ``count - 1``, near enough to equally likely for fewer than 2^20 rows."""
-    uniform = jax.random.uniform(key, shape, jnp.float32)
-    ranks = jnp.floor(uniform * count.astype(jnp.float32)).astype(jnp.int32)
-    return jnp.clip(ranks, 0, jnp.maximum(count - 1, 0))
-
-
-def _elemental_starts(
-    keys: jax.Array, rows: _Rows, table: jax.Array, count: jax.Array, num_starts: int
-) -> tuple[jax.Array, jax.Array]:
-    """Exact fits through ``p`` random rows; subsets that do not determine a fit are drawn again."""
-    size = rows.basis.shape[1]
-
-    def fit(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        chosen = table[_random_ranks(key, (num_starts, size), count)]
-        basis, response = rows.basis[chosen], rows.response[chosen]
-        gram = jnp.einsum("sri,srj->sij", basis, basis)
-        moment = jnp.einsum("sri,sr->si", basis, response)
-        swept = least_squares.sweep(gram, moment, tolerance=float(jnp.finfo(gram.dtype).eps) ** 0.5)
-        return swept.solution, jnp.all(swept.independent, axis=-1)
-
-    def draw(
-        state: tuple[jax.Array, jax.Array, jax.Array],
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        solutions, good, attempt = state
-        fresh, fresh_good = fit(keys[attempt])
-        return jnp.where(good[:, None], solutions, fresh), good | fresh_good, attempt + 1
-
-    nothing = jnp.zeros((num_starts, size), rows.basis.dtype)
-    start = (nothing, jnp.zeros(num_starts, bool), jnp.int32(0))
-    solutions, good, _ = lax.while_loop(
-        lambda s: ~jnp.all(s[1]) & (s[2] < keys.shape[0]), draw, start
-    )
-    return solutions, good
-
-
-def _subsample(key: jax.Array, rows: _Rows, table: jax.Array, count: jax.Array, size: int) -> _Rows:
-    """One random row from each of ``size`` equal stretches of the record, so none comes twice.
-
-    Of fewer rows than that, every one.
-    """
-    offsets = jnp.arange(size) + jax.random.uniform(key, (size,), rows.response.dtype)
-    ranks = jnp.floor(offsets * (count / size)).astype(jnp.int32)
-    ranks = jnp.where(count <= size, jnp.arange(size, dtype=jnp.int32), ranks)
-    chosen = table[jnp.clip(ranks, 0, jnp.maximum(count - 1, 0))]
-    usable = rows.usable[chosen] & (jnp.arange(size) < count)
-    return _make_rows(rows.basis[chosen], rows.response[chosen], usable)
-
-
 def _best(candidates: _Candidates, good: jax.Array, num: int) -> jax.Array:
     objectives = jnp.where(
         good & jnp.isfinite(candidates.objectives), candidates.objectives, jnp.inf
@@ -258,7 +171,7 @@ def _best(candidates: _Candidates, good: jax.Array, num: int) -> jax.Array:
 
 
 def _rank(
-    rows: _Rows,
+    rows: elemental.Rows,
     solutions: jax.Array,
     good: jax.Array,
     num: jax.Array,
@@ -269,7 +182,7 @@ def _rank(
     largest = jnp.max(jnp.abs(rows.response))
     scale = jnp.where(largest > 0, largest, 1.0)
     columns = jnp.column_stack([rows.basis, (rows.response / scale)[:, None]]).astype(jnp.float32)
-    single = _make_rows(columns[:, :-1], columns[:, -1], rows.usable)
+    single = elemental.make_rows(columns[:, :-1], columns[:, -1], rows.usable)
     start = (solutions / scale).astype(jnp.float32)
     moved = _first_steps(single, start, num, num_steps, _pick_roughly)
     return _best(moved, good, num_best).astype(rows.basis.dtype) * scale
@@ -300,24 +213,24 @@ def search(
     Returns:
       Solution ``(p,)`` in the basis, objective, and status.
     """
-    keys = jax.random.split(key, 1 + _MAX_DRAWS)
-    rows = _make_rows(basis, response, mask)
-    table, count = _row_table(mask)
+    keys = jax.random.split(key, 1 + elemental.MAX_DRAWS)
+    rows = elemental.make_rows(basis, response, mask)
+    table, count = elemental.row_table(mask)
     num = order.num_kept(count, trim, basis.dtype)
     num_candidates = min(num_candidates, num_starts)
     if basis.shape[0] > full_search_rows:
-        judge = _subsample(keys[0], rows, table, count, subsample_size)
+        judge = elemental.subsample(keys[0], rows, table, count, subsample_size)
         everyone = jnp.arange(subsample_size, dtype=jnp.int32)
         judge_count = jnp.sum(judge.usable, dtype=jnp.int32)
         judge_num = order.num_kept(judge_count, trim, basis.dtype)
-        solutions, good = _elemental_starts(keys[1:], judge, everyone, judge_count, num_starts)
+        solutions, good = elemental.draw_starts(keys[1:], judge, everyone, judge_count, num_starts)
         chosen = _rank(judge, solutions, good, judge_num, _SUBSAMPLE_STEPS, num_candidates)
         everyone_good = jnp.ones(num_candidates, bool)
         chosen = _rank(rows, chosen, everyone_good, num, _FIRST_STEPS, num_candidates)
         # Of few rows, padded to this shape, minima lie too close for a rough ranking.
         num_active = jnp.where(count <= full_search_rows, num_candidates, _NUM_LEADING)
     else:
-        solutions, good = _elemental_starts(keys[1:], rows, table, count, num_starts)
+        solutions, good = elemental.draw_starts(keys[1:], rows, table, count, num_starts)
         first = _first_steps(rows, solutions, num, _FIRST_STEPS, _pick)
         chosen, num_active = _best(first, good, num_candidates), jnp.int32(num_candidates)
     solution, objective, unfinished = _converge(rows, chosen, num, num_active)

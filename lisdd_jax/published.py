@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from lisdd_jax import cell_fits, clean_regime, concentration, detection, localization, selection
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import order
+from lisdd_jax.numerics import random_split
 from lisdd_jax.prepared import Prepared, prepare
 from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
@@ -97,7 +97,9 @@ def _fit_form(data: Prepared, stages: Stages) -> Form:
     )
 
 
-def _certify(data: Prepared, halves: order.Halves, stages: Stages, alpha: jax.Array) -> Certificate:
+def _certify(
+    data: Prepared, halves: random_split.Halves, stages: Stages, alpha: jax.Array
+) -> Certificate:
     """The partial F-test on the second half, which took no part in choosing region and form."""
     inside = jnp.append(stages.regime.flagged, False)[data.cell]
     support = stages.selection.support
@@ -193,7 +195,7 @@ def run(
     # One call for all stages: every call of the generator costs time to compile.
     keys = jax.random.split(key, 5)
     data, data_status = prepare(design, response, axis, features, edges, mask)
-    halves = order.random_halves(keys[4], data.mask)
+    halves = random_split.random_halves(keys[4], data.mask)
     # One compiled body runs on all rows and on split A.
     full, split = (
         jax.tree.map(lambda leaf, i=i: leaf[i], stacked)

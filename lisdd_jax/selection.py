@@ -13,7 +13,7 @@ from jax import lax
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
-from lisdd_jax.numerics import least_squares, order
+from lisdd_jax.numerics import least_squares, random_split
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
 
@@ -139,7 +139,7 @@ def select_by_chance(
     tolerance: jax.Array,
 ) -> Selection:
     """``select`` on two random halves of the rows in ``inside``."""
-    halves = order.random_halves(key, inside)
+    halves = random_split.random_halves(key, inside)
     columns = jnp.column_stack([features, residuals])
     return _select(halves.take(columns), jnp.sum(halves.used, axis=1), max_terms, tolerance)
 

@@ -13,7 +13,7 @@ LAYERS = [
     {"numerics"},
     {"status", "validation", "config", "results"},
     {"expressions"},
-    {"library", "partition", "prepared", "cell_fits", "concentration", "localization"},
+    {"library", "partition", "prepared", "cell_fits", "elemental", "concentration", "localization"},
     {"trimming", "clean_regime", "selection", "detection", "multiplicity"},
     {"verdicts", "published", "calibrated", "candidate_regions", "prediction"},
     {"diagnosis"},

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lisdd_jax.numerics import order
+from lisdd_jax.numerics import order, random_split
 
 DTYPES = [np.float32, np.float64]
 kth_of_each_rank = jax.jit(jax.vmap(order.kth_smallest, (None, 0)))
@@ -189,7 +189,7 @@ def test_smallest_mask_keeps_exactly_so_many(name):
 def test_random_half_takes_one_of_every_two_rows_in_use():
     mask = np.arange(41) % 4 != 0
     keys = jax.random.split(jax.random.key(3), 2000)
-    halves = np.asarray(jax.jit(jax.vmap(order.random_half, (0, None)))(keys, mask))
+    halves = np.asarray(jax.jit(jax.vmap(random_split.random_half, (0, None)))(keys, mask))
     assert not halves[:, ~mask].any()
     pairs = halves[:, mask].reshape(2000, 15, 2)
     assert (pairs.sum(axis=2) == 1).all()
@@ -201,7 +201,9 @@ def test_random_half_takes_one_of_every_two_rows_in_use():
 
 def test_random_half_of_an_odd_number_of_rows():
     keys = jax.random.split(jax.random.key(3), 2000)
-    halves = np.asarray(jax.jit(jax.vmap(order.random_half, (0, None)))(keys, np.arange(41) < 31))
+    halves = np.asarray(
+        jax.jit(jax.vmap(random_split.random_half, (0, None)))(keys, np.arange(41) < 31)
+    )
     counts = halves.sum(axis=1)
     assert set(counts) == {15, 16}
     assert np.mean(counts == 15) == pytest.approx(0.5, abs=5 * np.sqrt(0.25 / 2000))
@@ -209,7 +211,7 @@ def test_random_half_of_an_odd_number_of_rows():
 
 def test_random_half_does_not_depend_on_padding():
     key, mask = jax.random.key(0), jnp.ones(41, bool)
-    half = jax.jit(order.random_half)
+    half = jax.jit(random_split.random_half)
     padded = half(key, jnp.concatenate([jnp.zeros(30, bool), mask, jnp.zeros(37, bool)]))
     np.testing.assert_array_equal(padded[30:71], half(key, mask))
 
@@ -250,7 +252,7 @@ def test_a_second_call_outside_jit_does_not_compile(compilations):
 def test_gathered_halves_are_the_masked_ones():
     mask = np.random.default_rng(3).random(41) < 0.7
     values = np.arange(41.0) + 1
-    split = jax.jit(order.random_halves)
+    split = jax.jit(random_split.random_halves)
     for seed in range(5):
         halves = split(jax.random.key(seed), mask)
         taken = np.asarray(halves.take(jnp.asarray(values)))

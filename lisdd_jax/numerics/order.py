@@ -11,8 +11,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax.numerics import extremes
-
 # Beyond these the data are tied or very skewed, and snapping to data values is faster.
 _MAX_INTERPOLATIONS = 12
 _FEW = 3
@@ -339,61 +337,3 @@ def smallest_mask(values: jax.Array, num: jax.Array | int) -> jax.Array:
     tied = values == threshold
     room = num - jnp.sum(below, dtype=jnp.int32)
     return below | (tied & (jnp.cumsum(tied, dtype=jnp.int32) <= room))
-
-
-class Halves(NamedTuple):
-    """Two random halves of the rows in use, as a mask and gathered.
-
-    Attributes:
-      first: ``(n,)`` bool, rows of the first half.
-      rows: ``(2, n // 2 + 1)`` int32, positions of the rows of each half.
-      used: ``(2, n // 2 + 1)`` bool, which of those entries hold a row.
-    """
-
-    first: jax.Array
-    rows: jax.Array
-    used: jax.Array
-
-    def take(self, values: jax.Array) -> jax.Array:
-        """Rows of both halves, ``(2, n // 2 + 1, ...)`` from ``(n, ...)``; zero where unused."""
-        used = self.used.reshape(self.used.shape + (1,) * (values.ndim - 1))
-        return jnp.where(used, values[self.rows], 0.0)
-
-
-def random_halves(key: jax.Array, mask: jax.Array) -> Halves:
-    """Split the rows in use: of every two consecutive ones a coin sends one to either half.
-
-    Both halves cover the record evenly, and neither is longer than half of it: gathered, they cost
-    half as much as masked.
-
-    Args:
-      key: typed key.
-      mask: ``(n,)`` bool, rows in use.
-
-    Returns:
-      ``Halves``; of an odd last row a coin decides.
-    """
-    num, length = mask.shape[0], mask.shape[0] // 2 + 1
-    rank = extremes.running_sum(mask.astype(jnp.int32))[1:] - 1
-    pair = jnp.maximum(rank, 0) // 2
-    coins = jax.random.bernoulli(key, 0.5, (length,))
-    first = mask & ((rank % 2 == 1) == coins[pair])
-    positions = jnp.arange(num, dtype=jnp.int32)
-    place = jnp.where(first, pair, jnp.where(mask, length + pair, 2 * length))
-    rows = jnp.full(2 * length, num, jnp.int32).at[place].set(positions, mode="drop")
-    used = rows < num
-    shape = (2, length)
-    return Halves(first, jnp.where(used, rows, 0).reshape(shape), used.reshape(shape))
-
-
-def random_half(key: jax.Array, mask: jax.Array) -> jax.Array:
-    """The first of two random halves.
-
-    Args:
-      key: typed key.
-      mask: ``(n,)`` bool, rows in use.
-
-    Returns:
-      ``(n,)`` bool, a subset of ``mask``.
-    """
-    return random_halves(key, mask).first

@@ -14,7 +14,7 @@ import numpy as np
 
 from lisdd_jax import detection, prediction, selection
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import order
+from lisdd_jax.numerics import random_split
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import is_failure
 from lisdd_jax.study import baselines, metrics, pipeline, scenarios
@@ -181,7 +181,7 @@ def forced_evaluator(config: Config) -> Callable[..., Metrics]:
     def evaluate(sample: Sample, key: jax.Array, **params: Any) -> Metrics:
         key_half, key_tests = jax.random.split(key)
         everything = jnp.ones(len(sample.response), bool)
-        half = order.random_half(key_half, everything)
+        half = random_split.random_half(key_half, everything)
         inputs = (
             jax.random.split(key_tests),
             jnp.stack([half, everything]),
