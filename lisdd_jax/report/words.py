@@ -175,7 +175,11 @@ def certificate(summary: Summary) -> str:
     alpha = summary.config.get("alpha")
     level = f" {'<' if test.reject else '>='} alpha = {alpha:g}" if alpha is not None else ""
     if test.p_value_robust >= 0:
-        level = f" (with unequal noise {numbers.short(test.p_value_robust, 2)}){level}"
+        # Only the number itself is kept, so where it underflows there is a bound.
+        robust = (
+            numbers.short(test.p_value_robust, 2) if test.p_value_robust > 0 else "below 1e-300"
+        )
+        level = f" (with unequal noise {robust}){level}"
     outcome = "confirm" if test.reject else "do not confirm"
     return (
         f"held-out rows {outcome} {' + '.join(test.terms)} for {' and '.join(test.intervals)}:"
