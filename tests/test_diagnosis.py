@@ -305,7 +305,7 @@ def null_diagnoses(key, num):
     return jax.lax.map(one, jax.random.split(key, num))
 
 
-@pytest.mark.parametrize("num", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num", [150, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_size_of_the_whole_pipeline_under_the_null(num):
     """The printed rule needs a flag first, so it rejects in about alpha of the runs with one."""
     reject, flagged, status = null_diagnoses(jax.random.key(1), num)

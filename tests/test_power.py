@@ -101,7 +101,7 @@ def test_more_than_the_share_cannot_be_absorbed_in_a_simulation() -> None:
 @pytest.mark.parametrize("absorbed", [0.0, 0.1])
 def test_simulated_certificate_has_the_planned_power(absorbed: float) -> None:
     effect = Effect(size=0.6, share=0.25, absorbed=absorbed)
-    num_rows, num_replications = plan_rows(effect).num_rows_known_region, 200
+    num_rows, num_replications = plan_rows(effect).num_rows_known_region, 120
     result = power_check.simulate_power(
         effect, num_rows, key=jax.random.key(0), num_replications=num_replications
     )
