@@ -23,7 +23,7 @@ from lisdd_jax import (
     validation,
 )
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import least_squares, order, tails
+from lisdd_jax.numerics import normal_equations, order, tails
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.prepared import Prepared, prepare
 from lisdd_jax.results import Cells, Regions
@@ -79,12 +79,13 @@ def _predictive_test(
     rows = jnp.concatenate([rest, rest | inside, clean[None]]).astype(columns.dtype)
     products = (columns[:, :, None] * columns[:, None, :]).reshape(len(columns), -1)
     sums = (rows @ products).reshape(-1, size + 1, size + 1)
-    fit = least_squares.sweep(sums[:, :size, :size], sums[:, :size, size])
-    left = sums[:, size, size] - jnp.sum(fit.solution * sums[:, :size, size], axis=-1)
+    left, rank = normal_equations.left_over(
+        sums[:, :size, :size], sums[:, :size, size], sums[:, size, size]
+    )
     without, both, clean_sum = jnp.split(left, [len(rest), 2 * len(rest)])
     count, count_rest = jnp.sum(inside, axis=1), jnp.sum(rest, axis=1)
     dof = count_rest - size
-    testable = (count > 0) & (dof > 0) & jnp.all(fit.independent[: len(rest)], axis=1)
+    testable = (count > 0) & (dof > 0) & (rank[: len(rest)] == size)
     testable = testable & (without > 0)
     variance = jnp.where(testable, without / jnp.maximum(dof, 1), 1.0)
     statistic = jnp.maximum(both - without, 0.0) / variance

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax.numerics import cell_sums, least_squares
+from lisdd_jax.numerics import cell_sums, least_squares, normal_equations
 
 
 class Rows(NamedTuple):
@@ -64,7 +64,7 @@ def refit(rows: Rows, flagged: jax.Array) -> Refit:
     """Least squares on the unflagged cells, from their sums of products."""
     size = rows.basis.shape[1]
     table = jnp.sum(jnp.where(flagged[:, None, None], 0.0, rows.products), axis=0)
-    fit = least_squares.sweep(table[:size, :size], table[:size, size])
+    fit = normal_equations.sweep(table[:size, :size], table[:size, size])
     num_rows = jnp.sum(jnp.where(flagged, 0, rows.counts))
     determined = jnp.all(fit.independent) & (num_rows > size)
     residual_sum = jnp.maximum(table[size, size] - fit.solution @ table[:size, size], 0.0)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from lisdd_jax import elemental
-from lisdd_jax.numerics import least_squares, order
+from lisdd_jax.numerics import normal_equations, order
 from lisdd_jax.status import Status, first_failure, status_if
 
 _MAX_CONCENTRATIONS = 500
@@ -42,7 +42,7 @@ def _weighted_fits(
     size = rows.basis.shape[1]
     # One matrix product gives the normal equations of all candidates.
     tables = elemental.unpack(weights @ rows.products, size + 1)
-    fit = least_squares.sweep(tables[:, :size, :size], tables[:, :size, size])
+    fit = normal_equations.sweep(tables[:, :size, :size], tables[:, :size, size])
     determined = jnp.all(fit.independent, axis=-1, keepdims=True)
     objectives = jnp.einsum("sm,sm->s", weights, squares)
     return _Candidates(jnp.where(determined, fit.solution, solutions), objectives)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax.numerics import extremes, least_squares
+from lisdd_jax.numerics import extremes, normal_equations
 
 MAX_DRAWS = 50
 """Draws after which starts that still determine no fit are given up."""
@@ -70,7 +70,9 @@ def draw_starts(
         basis, response = rows.basis[chosen], rows.response[chosen]
         gram = jnp.einsum("sri,srj->sij", basis, basis)
         moment = jnp.einsum("sri,sr->si", basis, response)
-        swept = least_squares.sweep(gram, moment, tolerance=float(jnp.finfo(gram.dtype).eps) ** 0.5)
+        swept = normal_equations.sweep(
+            gram, moment, tolerance=float(jnp.finfo(gram.dtype).eps) ** 0.5
+        )
         return swept.solution, jnp.all(swept.independent, axis=-1)
 
     def draw(

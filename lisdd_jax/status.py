@@ -42,7 +42,7 @@ _WORDS = {
     Status.OK: _Words("the computation succeeded", "nothing to do"),
     Status.ITERATION_LIMIT: _Words(
         "the set of flagged cells still changed at the last allowed iteration",
-        "raise max_iterations, or read the map as one of several that the data allow",
+        "raise max_iterations (published), or read the map as one of several that the data allow",
     ),
     Status.EXACT_FIT: _Words(
         "the kept rows are fitted exactly, so the noise scale is zero",

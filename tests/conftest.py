@@ -22,3 +22,17 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder shared/ with reference values is not beside the checkout")
     return folder
+
+
+@pytest.fixture
+def compilations():
+    """Grows by one entry for every program that XLA compiles."""
+    seen = []
+
+    def note(event, *_, **__):
+        if event == "/jax/core/compile/backend_compile_duration":
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(note)

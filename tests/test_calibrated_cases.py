@@ -133,6 +133,25 @@ def test_a_discrepancy_too_small_to_matter_is_none():
     assert large.form.support.tolist() == [False, True] + [False] * 4
 
 
+def test_it_abstains_where_the_term_may_act_on_the_few_clean_rows_too():
+    """The cubic term acts for all but a tenth of the axis: the physics would take up the rest."""
+    rng = np.random.default_rng(5)
+    x1, x2 = rng.uniform(-3.3, 3.3, (2, data.NUM_ROWS))
+    response = -x1 - 0.3 * x2 + np.where(np.abs(x1) > 0.3, 0.2 * x1**3, 0.0)
+    response += 0.3 * rng.normal(size=data.NUM_ROWS)
+    features = np.stack([x1**2, x1**3, x2**2, x2**3, x1 * x2, np.sin(x1)], axis=1)
+    design = np.stack([-x1, -x2], axis=1)
+    found = run(data.rows(design, response, x1, features), edges=EDGES)
+    assert found.test.reject
+    assert found.p_value_elsewhere > 0.05
+    assert found.verdict == Verdict.AMBIGUOUS_REGIME
+
+
+def test_the_law_is_that_of_a_clean_majority(found):
+    assert np.isnan(found.p_value_elsewhere)
+    assert found.verdict == Verdict.DISCREPANCY
+
+
 def test_level_shift_without_noise():
     found = run(data.level_shift())
     assert found.verdict == Verdict.DISCREPANCY

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lisdd_jax.numerics import frame, least_squares
+from lisdd_jax.numerics import frame, least_squares, normal_equations
 
 DTYPES = [np.float32, np.float64]
 NUM = 40
@@ -57,7 +57,7 @@ def test_longley_in_a_frame():
     design, response = np.column_stack([np.ones(16), LONGLEY[:, 1:]]), LONGLEY[:, 0]
     change = whiten(design, response, jnp.ones(16, bool))
     basis, centered = change.to_basis(design), change.center_response(design, response)
-    swept = least_squares.sweep(basis.T @ basis, basis.T @ centered)
+    swept = normal_equations.sweep(basis.T @ basis, basis.T @ centered)
     np.testing.assert_allclose(change.coefficients(swept.solution), LONGLEY_COEFFICIENTS, rtol=1e-7)
 
 
@@ -170,7 +170,7 @@ def test_sweep_solves_a_batch(size, dtype):
     rng = np.random.default_rng(size)
     rows = rng.normal(size=(7, 30, size))
     gram, moment = np.einsum("bni,bnj->bij", rows, rows), rng.normal(size=(7, size))
-    found = least_squares.sweep(jnp.asarray(gram, dtype), jnp.asarray(moment, dtype))
+    found = normal_equations.sweep(jnp.asarray(gram, dtype), jnp.asarray(moment, dtype))
     tolerance = 1e-4 if dtype == np.float32 else 1e-12
     assert found.independent.all()
     expected = np.linalg.solve(gram, moment[..., None])[..., 0]
@@ -184,7 +184,7 @@ def test_sweep_leaves_dependent_columns_out():
     rows = np.random.default_rng(0).normal(size=(30, 4))
     rows[:, 2] = 2 * rows[:, 0]
     rows[:, 3] = 0
-    found = least_squares.sweep(jnp.asarray(rows.T @ rows), jnp.asarray(rows.T @ rows[:, 1]))
+    found = normal_equations.sweep(jnp.asarray(rows.T @ rows), jnp.asarray(rows.T @ rows[:, 1]))
     assert found.independent.tolist() == [True, True, False, False]
     np.testing.assert_allclose(found.solution, [0, 1, 0, 0], atol=1e-12)
     assert not found.inverse[2:].any()
@@ -216,7 +216,7 @@ class TestFrame:
         design = design + [0.0, 5.0, -3.0] if constant else design[:, 1:] + [5.0, -3.0]
         change = whiten(design, response, jnp.ones(NUM, bool))
         basis = change.to_basis(design)
-        inverse = least_squares.sweep(basis.T @ basis, basis[0]).inverse
+        inverse = normal_equations.sweep(basis.T @ basis, basis[0]).inverse
         np.testing.assert_allclose(
             change.covariance(inverse), np.linalg.inv(design.T @ design), atol=1e-12
         )
@@ -235,7 +235,7 @@ class TestFrame:
         )
         basis = change.to_basis(shifted.astype(np.float32))
         centered = change.center_response(design, response.astype(np.float32))
-        solution = least_squares.sweep(basis.T @ basis, basis.T @ centered).solution
+        solution = normal_equations.sweep(basis.T @ basis, basis.T @ centered).solution
         expected = np.linalg.lstsq(design, response)[0][1:]
         # Rounding of the column: 6e-5 of a unit of spread.
         np.testing.assert_allclose(change.coefficients(solution)[1:], expected, rtol=2e-4)

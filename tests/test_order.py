@@ -14,20 +14,6 @@ median = jax.jit(order.median)
 deviation = jax.jit(order.median_absolute_deviation)
 
 
-@pytest.fixture
-def compilations():
-    """Grows by one entry for every program that XLA compiles."""
-    seen = []
-
-    def note(event, *_, **__):
-        if event == "/jax/core/compile/backend_compile_duration":
-            seen.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(note)
-    yield seen
-    jax.monitoring.unregister_event_duration_listener(note)
-
-
 def samples(num: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     return {

@@ -22,20 +22,6 @@ from lisdd_jax import (
 NUM = 47
 
 
-@pytest.fixture
-def compilations():
-    """Grows by one entry for every program that XLA compiles."""
-    seen = []
-
-    def note(event, *_, **__):
-        if event == "/jax/core/compile/backend_compile_duration":
-            seen.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(note)
-    yield seen
-    jax.monitoring.unregister_event_duration_listener(note)
-
-
 def small(seed: int) -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng(seed)
     design = np.column_stack([np.ones(NUM), rng.normal(size=NUM)])

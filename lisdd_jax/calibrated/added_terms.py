@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from lisdd_jax.calibrated.evidence import Ratio, wald_ratio
 from lisdd_jax.calibrated.floor import Floor, beyond_rounding, beyond_size, wald_beyond_size
 from lisdd_jax.calibrated.local_fits import LARGEST_LEVERAGE
-from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics import normal_equations
 
 
 class Physics(NamedTuple):
@@ -73,9 +73,9 @@ def fit_added(
     norm = jnp.concatenate([jnp.ones(size, norm.dtype), jnp.where(norm > 0, norm, 1.0)])
     design = design / norm
     gram, cross = design.T @ design, design.T @ residual
-    tolerance = least_squares.gram_tolerance(gram.dtype)
-    law = least_squares.sweep(gram[:size, :size], cross[:size], tolerance)
-    fit = least_squares.sweep(gram, cross, tolerance)
+    tolerance = normal_equations.gram_tolerance(gram.dtype)
+    law = normal_equations.sweep(gram[:size, :size], cross[:size], tolerance)
+    fit = normal_equations.sweep(gram, cross, tolerance)
     num_rows = jnp.sum(mask)
     rank_law, rank = jnp.sum(law.independent), jnp.sum(fit.independent)
     df_den = jnp.maximum(num_rows - rank, 0)
@@ -88,7 +88,7 @@ def fit_added(
     weighted = design * (left / (1 - leverage))[:, None]
     robust = (fit.inverse @ (weighted.T @ weighted) @ fit.inverse)[size:, size:]
     added = fit.solution[size:]
-    wald, rank_robust = least_squares.quadratic_form(robust, added)
+    wald, rank_robust = normal_equations.quadratic_form(robust, added)
     wald = wald_beyond_size(wald, num_touched, variance, floor)
     dof = jnp.maximum(num_rows - rank_law, 1)
     variance_law = jnp.sum((residual - design[:, :size] @ law.solution) ** 2) / dof

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from lisdd_jax.calibrated import added_terms
 from lisdd_jax.calibrated.evidence import Ratio, wald_ratio
 from lisdd_jax.calibrated.floor import Floor, wald_beyond_size
-from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics import normal_equations
 
 
 class HeldOut(NamedTuple):
@@ -59,7 +59,9 @@ def held_out(
 
     def wald(covariance: jax.Array, chosen: jax.Array, num_rows: jax.Array) -> Ratio:
         block = jnp.where(chosen[:, None] & chosen, covariance, 0.0)
-        form, rank = least_squares.quadratic_form(block, jnp.where(chosen, own.coefficients, 0.0))
+        form, rank = normal_equations.quadratic_form(
+            block, jnp.where(chosen, own.coefficients, 0.0)
+        )
         form = wald_beyond_size(form, num_rows.astype(form.dtype), own.variance, floor)
         return wald_ratio(form, rank, own.ordinary.df_den)
 

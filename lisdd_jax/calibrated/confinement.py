@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from lisdd_jax.calibrated import added_terms, evidence
 from lisdd_jax.calibrated.ordering import Ordered
 from lisdd_jax.calibrated.stages import Stages
-from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics import normal_equations
 
 
 def log_p_elsewhere(rows: Ordered, full: Stages) -> jax.Array:
@@ -43,7 +43,7 @@ def log_p_elsewhere(rows: Ordered, full: Stages) -> jax.Array:
     stderr = jnp.where(determined, full.stderr[main], 0.0)
     covariance = added.covariance / (norm[:, None] * norm) + jnp.diag(stderr**2)
     covariance = jnp.where(determined[:, None] & determined, covariance, 0.0)
-    wald, rank = least_squares.quadratic_form(covariance, gap)
+    wald, rank = normal_equations.quadratic_form(covariance, gap)
     (log_p,) = evidence.log_p_values(evidence.wald_ratio(wald, rank, added.ordinary.df_den))
     minority = 2 * jnp.sum(clean) < jnp.sum(rows.used)
     return jnp.where(minority, log_p, jnp.nan)

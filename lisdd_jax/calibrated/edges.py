@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.calibrated.runs import Spans
-from lisdd_jax.numerics import extremes, least_squares
+from lisdd_jax.numerics import extremes, normal_equations
 
 _CUT_95 = 7.35
 """95 % quantile of the likelihood ratio of a change point, ``(1 - exp(-x / 2))^2 = 0.95``."""
@@ -41,8 +41,8 @@ def solve_terms(gram: jax.Array, cross: jax.Array, used: jax.Array) -> Fit:
     """Least squares of the terms in use from their sums of products."""
     identity = jnp.eye(cross.shape[-1], dtype=gram.dtype)
     gram = jnp.where(used[..., :, None] & used[..., None, :], gram, identity)
-    tolerance = least_squares.gram_tolerance(gram.dtype)
-    fit = least_squares.sweep(gram, jnp.where(used, cross, 0.0), tolerance)
+    tolerance = normal_equations.gram_tolerance(gram.dtype)
+    fit = normal_equations.sweep(gram, jnp.where(used, cross, 0.0), tolerance)
     coefficients = jnp.where(used, fit.solution, 0.0)
     return Fit(coefficients, fit.inverse, jnp.all(fit.independent, axis=-1))
 

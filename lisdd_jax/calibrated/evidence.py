@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from lisdd_jax.calibrated.floor import Floor, beyond_rounding, beyond_size, wald_beyond_size
 from lisdd_jax.calibrated.local_fits import LocalFits
-from lisdd_jax.numerics import least_squares, tails
+from lisdd_jax.numerics import normal_equations, tails
 
 
 class Ratio(NamedTuple):
@@ -98,27 +98,20 @@ def fit_law(fits: LocalFits, clean: jax.Array) -> Law:
     """Least squares on the groups in ``clean (..., R)``."""
     weight = clean.astype(fits.num_rows.dtype)
     gram, cross = total(weight, fits.gram), total(weight, fits.cross)
-    fit = least_squares.sweep(gram, cross, least_squares.gram_tolerance(gram.dtype))
+    fit = normal_equations.sweep(gram, cross, normal_equations.gram_tolerance(gram.dtype))
     return Law(fit.solution, fit.inverse, jnp.sum(fit.independent, axis=-1))
-
-
-def _left_over(gram: jax.Array, cross: jax.Array, square: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """What a law fitted to the sums leaves of ``square``, and its rank."""
-    fit = least_squares.sweep(gram, cross, least_squares.gram_tolerance(gram.dtype))
-    left = square - jnp.sum(fit.solution * cross, axis=-1)
-    return left, jnp.sum(fit.independent, axis=-1)
 
 
 def _with_and_without(
     fits: LocalFits, weight: jax.Array, square: jax.Array
 ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-    """``_left_over`` of the clean groups without each group and with it, ``(..., R)``."""
+    """``left_over`` of the clean groups without each group and with it, ``(..., R)``."""
     own = weight[..., None]
     gram = total(weight, fits.gram)[..., None, :, :] - own[..., None] * fits.gram
     cross = total(weight, fits.cross)[..., None, :] - own * fits.cross
     rest = total(weight, square)[..., None] - weight * square
-    without = _left_over(gram, cross, rest)
-    return without, _left_over(gram + fits.gram, cross + fits.cross, rest + square)
+    without = normal_equations.left_over(gram, cross, rest)
+    return without, normal_equations.left_over(gram + fits.gram, cross + fits.cross, rest + square)
 
 
 def local_misfit(fits: LocalFits, clean: jax.Array, floor: Floor) -> Ratio:
@@ -170,11 +163,11 @@ def robust_misfit(fits: LocalFits, clean: jax.Array, ordinary: Ratio, floor: Flo
     gram = total(weight, fits.gram)[..., None, :, :] - own * fits.gram
     cross = total(weight, fits.cross)[..., None, :] - weight[..., None] * fits.cross
     meat = total(weight, meats)[..., None, :, :] - own * meats
-    law = least_squares.sweep(gram, cross, least_squares.gram_tolerance(gram.dtype))
+    law = normal_equations.sweep(gram, cross, normal_equations.gram_tolerance(gram.dtype))
     physics = _product(fits.physics, law.inverse)
     covariance = fits.meat + _product(_product(physics, meat), jnp.swapaxes(physics, -1, -2))
     gap = fits.own - jnp.sum(fits.physics * law.solution[..., None, :], axis=-1)
-    wald, rank = least_squares.quadratic_form(covariance, gap)
+    wald, rank = normal_equations.quadratic_form(covariance, gap)
     wald = wald_beyond_size(wald, fits.num_rows, fits.variance, floor)
     return wald_ratio(wald, jnp.where(ordinary.defined, rank, 0), ordinary.df_den)
 

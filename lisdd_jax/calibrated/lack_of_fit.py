@@ -9,7 +9,7 @@ from lisdd_jax.calibrated import evidence
 from lisdd_jax.calibrated.evidence import Ratio
 from lisdd_jax.calibrated.floor import Floor, beyond_rounding, beyond_size, wald_beyond_size
 from lisdd_jax.calibrated.local_fits import NUM_SMOOTH, LocalFits
-from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics import normal_equations
 
 
 class LackOfFit(NamedTuple):
@@ -53,9 +53,9 @@ def ordinary(fits: LocalFits, clean: jax.Array, floor: Floor) -> LackOfFit:
     size = fits.cross.shape[-1]
     gram, cross = _sums(fits, weight)
     square = evidence.total(weight, fits.square)
-    tolerance = least_squares.gram_tolerance(gram.dtype)
-    law = least_squares.sweep(gram[..., :size, :size], cross[..., :size], tolerance)
-    more = least_squares.sweep(gram, cross, tolerance)
+    tolerance = normal_equations.gram_tolerance(gram.dtype)
+    law = normal_equations.sweep(gram[..., :size, :size], cross[..., :size], tolerance)
+    more = normal_equations.sweep(gram, cross, tolerance)
     explained = jnp.sum(law.solution * cross[..., :size], axis=-1)
     gain = beyond_rounding(jnp.sum(more.solution * cross, axis=-1) - explained, square)
     num_rows = evidence.total(weight, fits.num_rows)
@@ -78,11 +78,11 @@ def robust(fits: LocalFits, clean: jax.Array, fit: LackOfFit, floor: Floor) -> R
     """The HC3 Wald form of ``LackOfFit.smooth`` for one regime ``(R,)``."""
     weight = clean.astype(fits.num_rows.dtype)
     gram, cross = _sums(fits, weight)
-    more = least_squares.sweep(gram, cross, least_squares.gram_tolerance(gram.dtype))
+    more = normal_equations.sweep(gram, cross, normal_equations.gram_tolerance(gram.dtype))
     columns = _enlarged(fits)
     meat = jnp.einsum("r,rdi,rde,rej->ij", weight, columns, fits.meat, columns)
     covariance = more.inverse @ meat @ more.inverse
-    wald, rank = least_squares.quadratic_form(
+    wald, rank = normal_equations.quadratic_form(
         covariance[-NUM_SMOOTH:, -NUM_SMOOTH:], more.solution[-NUM_SMOOTH:]
     )
     num_rows = evidence.total(weight, fits.num_rows)

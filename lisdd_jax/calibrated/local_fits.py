@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics import normal_equations
 
 NUM_SMOOTH = 4
 """Polynomials of the axis, of degree 0 to 3, that the lack-of-fit test adds to the physics."""
@@ -114,7 +114,7 @@ def fit_groups(
     spread = jnp.sqrt(total(deviation**2) / jnp.maximum(count, 1))
     deviation = deviation * to_rows(1 / jnp.where(spread > 0, spread, 1.0))
     columns = jnp.concatenate([ones[:, None], deviation[:, None], basis * ones[:, None]], axis=1)
-    factor, independent = jax.vmap(least_squares.inverse_factor)(total(_outer(columns, columns)))
+    factor, independent = jax.vmap(normal_equations.inverse_factor)(total(_outer(columns, columns)))
     local = jnp.sum(columns[:, :, None] * to_rows(factor), axis=1)
     targets = jnp.concatenate([basis, smooth, residual[:, None]], axis=1)
     coordinates = total(_outer(local, targets))

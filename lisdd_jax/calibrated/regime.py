@@ -13,7 +13,7 @@ from lisdd_jax.calibrated.evidence import Ratio
 from lisdd_jax.calibrated.floor import Floor
 from lisdd_jax.calibrated.local_fits import LocalFits
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics import normal_equations
 
 _MAX_STEPS = 40
 _PAIR_LEVEL = 0.01
@@ -42,6 +42,7 @@ class Regime(NamedTuple):
       log_p_fit: lack of fit of the regime, as ``log_p_value`` combines two tests.
       determined: the physics is determined on the regime.
       adequate: the regime shows no lack of fit in the search.
+      settled: the search ended at a regime that changes no more.
       num_steps: steps of the search.
     """
 
@@ -56,6 +57,7 @@ class Regime(NamedTuple):
     log_p_fit: jax.Array
     determined: jax.Array
     adequate: jax.Array
+    settled: jax.Array
     num_steps: jax.Array
 
 
@@ -79,7 +81,7 @@ def search(
     threshold: jax.Array,
     floor: Floor,
     robust: bool,
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Improve every start until nothing changes.
 
     While a clean group misfits, the worst one leaves. When none does, the best fitting of the
@@ -95,7 +97,8 @@ def search(
         groups out.
 
     Returns:
-      ``(S, R)`` bool, and the number of steps.
+      ``(S, R)`` bool, ``(S,)`` bool of those that still changed at the last step allowed, and the
+      number of steps.
     """
     groups = jnp.arange(starts.shape[1])
 
@@ -115,14 +118,13 @@ def search(
         rank = jnp.sum(order[:, None, :] < order[:, :, None], axis=-1)
         limit = jnp.maximum(jnp.sum(clean, axis=-1) // 2, 1)
         add = good & (rank < limit[:, None]) & ~jnp.any(bad, axis=-1, keepdims=True)
-        return (clean & ~drop) | add, jnp.any(drop | add), num_steps + 1
+        return (clean & ~drop) | add, jnp.any(drop | add, axis=-1), num_steps + 1
 
-    clean, _, num_steps = lax.while_loop(
-        lambda state: state[1] & (state[2] < _MAX_STEPS),
+    return lax.while_loop(
+        lambda state: jnp.any(state[1]) & (state[2] < _MAX_STEPS),
         step,
-        (starts, jnp.ones((), bool), jnp.int32(0)),
+        (starts, jnp.ones(starts.shape[0], bool), jnp.int32(0)),
     )
-    return clean, num_steps
 
 
 class Judged(NamedTuple):
@@ -175,7 +177,7 @@ def _runner_up(
     """Merit of the strongest rival, another law beyond chance, over that of the best regime."""
     variance = jnp.maximum(judged.fit.variance, judged.fit.variance[best])
     covariance = (laws.inverse + laws.inverse[best]) * variance[:, None, None]
-    wald, rank = least_squares.quadratic_form(covariance, laws.step - laws.step[best])
+    wald, rank = normal_equations.quadratic_form(covariance, laws.step - laws.step[best])
     gap = evidence.wald_ratio(wald, rank, judged.fit.all.df_den)
     differs = (gap.score() > -ndtri(config.alpha_differ)) & (rank > 0)
     common = evidence.total((clean & clean[best]).astype(fits.num_rows.dtype), fits.num_rows)
@@ -210,10 +212,10 @@ def find_regime(fits: LocalFits, floor: Floor, config: Config) -> Regime:
     """
     starts = jnp.asarray(windows(fits.num_rows.shape[0], config.window)) & fits.present
     threshold = -ndtri(config.alpha_search)
-    clean, num_steps = search(fits, starts, threshold, floor, robust=False)
+    clean, _, num_steps = search(fits, starts, threshold, floor, robust=False)
     first = judge(fits, clean, floor, config)
     _, finalists = lax.top_k(first.order, min(_NUM_FINALISTS, starts.shape[0]))
-    clean, more_steps = search(fits, clean[finalists], threshold, floor, robust=True)
+    clean, moving, more_steps = search(fits, clean[finalists], threshold, floor, robust=True)
     judged = judge(fits, clean, floor, config)
     best = jnp.argmax(judged.order)
     laws = evidence.fit_law(fits, clean)
@@ -242,5 +244,6 @@ def find_regime(fits: LocalFits, floor: Floor, config: Config) -> Regime:
         log_p_fit=evidence.unless_contradicted(log_smooth, log_smooth_hc3),
         determined=judged.determined[best],
         adequate=judged.adequate[best],
+        settled=~moving[best],
         num_steps=num_steps + more_steps,
     )

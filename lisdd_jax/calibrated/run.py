@@ -89,6 +89,7 @@ def run(
         data_status,
         status_if(~regime.determined, Status.NO_CLEAN_CELLS),
         status_if(regime.variance <= 4 * rows.floor.variance, Status.EXACT_FIT),
+        status_if(~regime.settled, Status.ITERATION_LIMIT),
     )
     full = _withhold(full, is_failure(status))
     test = outcome.make_certificate(status, halves, tests, table, config)
@@ -108,8 +109,8 @@ def run(
         test=test,
         num_rows=jnp.sum(rows.used, dtype=jnp.int32),
         num_iterations=regime.num_steps,
-        runner_up=regime.runner_up,
-        p_value_elsewhere=jnp.exp(elsewhere),
+        runner_up=regime.runner_up * undefined,
+        p_value_elsewhere=jnp.exp(elsewhere) * undefined,
         verdict=decide_calibrated(status, findings),
         status=status,
     )

@@ -1,13 +1,8 @@
-"""Least squares that stays accurate: orthogonal factors, rank by column, small normal equations.
+"""Least squares that stays accurate: orthogonal factors, and rank by column.
 
-Two devices carry every fit of the library.
-
-* ``compress`` turns rows into a triangular factor, and ``orthogonalize`` works on that factor by
-  modified Gram-Schmidt with a pivot test per column. Errors grow with the condition number, not
-  with its square.
-* ``sweep`` solves small normal equations, for columns that ``frame.whiten`` has mapped to a
-  well-conditioned basis. There sums of products per cell are safe, and a refit on any union of
-  cells costs nothing in rows.
+``compress`` turns rows into a triangular factor, and ``orthogonalize`` works on that factor by
+modified Gram-Schmidt with a pivot test per column. Errors grow with the condition number, not with
+its square. The other device that carries the fits of the library is ``normal_equations``.
 """
 
 from typing import NamedTuple
@@ -112,13 +107,13 @@ def orthogonalize(
         row = jnp.where(jnp.arange(everything.shape[1]) < j, 0.0, direction @ rest)
         return rest - direction[:, None] * row, (row, usable)
 
-    rest, (rows, independent) = lax.scan(step, everything, jnp.arange(num), unroll=_unroll(num))
+    rest, (rows, independent) = lax.scan(step, everything, jnp.arange(num), unroll=unroll(num))
     return Orthogonal(
         rows[:, :num], independent, rows[:, num:], jnp.sum(rest[:, num:] ** 2, axis=0)
     )
 
 
-def _unroll(num: int) -> int:
+def unroll(num: int) -> int:
     """Unrolled loops run faster, long ones compile slowly."""
     return num if num <= _LARGEST_UNROLLED else 1
 
@@ -142,7 +137,7 @@ def back_substitute(triangle: jax.Array, values: jax.Array, independent: jax.Arr
         return solution.at[j].set(jnp.where(independent[j], left, 0.0)), None
 
     order = jnp.arange(num)[::-1]
-    return lax.scan(step, jnp.zeros_like(values), order, unroll=_unroll(num))[0]
+    return lax.scan(step, jnp.zeros_like(values), order, unroll=unroll(num))[0]
 
 
 class LeastSquares(NamedTuple):
@@ -235,106 +230,3 @@ def with_derivatives(fit: LeastSquares, columns: jax.Array, target: jax.Array) -
         coefficients=attach(fixed.coefficients, fixed.coefficients + step),
         residual_sum=attach(fixed.residual_sum, jnp.sum(residual**2)),
     )
-
-
-class Swept(NamedTuple):
-    """Solution ``(p,)``, inverse ``(p, p)``, ``(p,)`` bool of independent columns."""
-
-    solution: jax.Array
-    inverse: jax.Array
-    independent: jax.Array
-
-
-def sweep(gram: jax.Array, moment: jax.Array, tolerance: float | None = None) -> Swept:
-    """Solve ``gram x = moment`` by the sweep operator, skipping dependent columns.
-
-    For well-conditioned systems, such as sums of products in the basis of ``frame.whiten``. Batches
-    over leading axes. Unlike ``jnp.linalg.solve`` it is safe in any number and batch size under one
-    ``jit`` on CPU, where two large batched factorisations can block each other for ever.
-
-    Args:
-      gram: ``(..., p, p)`` symmetric positive semi-definite.
-      moment: ``(..., p)``.
-      tolerance: a column is dependent when its pivot is below this share of its diagonal.
-
-    Returns:
-      A ``Swept``; dependent columns have solution 0 and zero rows and columns in the inverse.
-
-    References:
-      Goodnight (1979), A tutorial on the SWEEP operator, The American Statistician 33.
-    """
-    num = gram.shape[-1]
-    if tolerance is None:
-        tolerance = 0.1 * rank_tolerance(gram.dtype)
-    table = jnp.concatenate([gram, moment[..., None]], axis=-1)
-    diagonal = jnp.diagonal(gram, axis1=-2, axis2=-1)
-
-    def step(table: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:
-        pivot = table[..., k, k]
-        usable = pivot > tolerance * diagonal[..., k]
-        safe = jnp.where(usable, pivot, 1.0)[..., None]
-        row = table[..., k, :] / safe
-        column = table[..., :, k]
-        is_row = (jnp.arange(num) == k)[:, None]
-        is_column = jnp.arange(num + 1) == k
-        swept = table - column[..., :, None] * row[..., None, :]
-        swept = jnp.where(is_row, row[..., None, :], swept)
-        swept = jnp.where(is_column, (-column / safe)[..., :, None], swept)
-        swept = jnp.where(is_row & is_column, 1.0 / safe[..., None], swept)
-        cleared = jnp.where(is_row | is_column, 0.0, table)
-        return jnp.where(usable[..., None, None], swept, cleared), usable
-
-    table, independent = lax.scan(step, table, jnp.arange(num), unroll=_unroll(num))
-    return Swept(table[..., num], table[..., :num], jnp.moveaxis(independent, 0, -1))
-
-
-def gram_tolerance(dtype: jnp.dtype) -> float:
-    """Share of a column's squared norm below which what a Gram matrix leaves of it is noise.
-
-    For Gram matrices that are sums over rows: rounding errors of the sums set the limit, not those
-    of the solve.
-    """
-    return 1e-9 if dtype == jnp.float64 else 1e-5
-
-
-def quadratic_form(matrix: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``vector' matrix^+ vector`` and the rank of a positive semi-definite matrix.
-
-    Args:
-      matrix: ``(..., p, p)``.
-      vector: ``(..., p)``.
-
-    Returns:
-      The form ``(...)`` and the rank ``(...)`` int32.
-    """
-    swept = sweep(matrix, vector, gram_tolerance(matrix.dtype))
-    form = jnp.sum(swept.solution * vector, axis=-1)
-    return form, jnp.sum(swept.independent, axis=-1, dtype=jnp.int32)
-
-
-def inverse_factor(gram: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Upper-triangular ``C`` with ``C' gram C = I`` on independent columns.
-
-    ``columns @ C`` is then orthonormal where ``gram = columns' columns``: Gram-Schmidt, applied
-    twice, in the metric of the Gram matrix.
-
-    Args:
-      gram: ``(p, p)`` symmetric positive semi-definite.
-
-    Returns:
-      ``(p, p)`` with zero columns for dependent ones, and ``(p,)`` bool of independent columns.
-    """
-    num = gram.shape[0]
-    tolerance = gram_tolerance(gram.dtype)
-
-    def step(factor: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
-        direction = (jnp.arange(num) == j).astype(gram.dtype)
-        for _ in range(2):
-            direction = direction - factor @ (factor.T @ (gram @ direction))
-        left = direction @ gram @ direction
-        usable = left > tolerance * gram[j, j]
-        norm = jnp.sqrt(jnp.where(usable, left, 1.0))
-        column = jnp.where(usable, direction / norm, 0.0)
-        return factor.at[:, j].set(column), usable
-
-    return lax.scan(step, jnp.zeros_like(gram), jnp.arange(num), unroll=_unroll(num))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.tree_util import register_dataclass
 
-from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics import least_squares, normal_equations
 from lisdd_jax.study.scenarios import Sample
 
 
@@ -91,7 +91,7 @@ def thresholded_least_squares(
         # A one on the diagonal keeps a term out of use from touching the others.
         own = jnp.where(active, penalty, 1.0).astype(gram.dtype)
         table = jnp.where(both, gram, 0.0) + jnp.diag(own)
-        return least_squares.sweep(table, jnp.where(active, moment, 0.0)).solution
+        return normal_equations.sweep(table, jnp.where(active, moment, 0.0)).solution
 
     def body(
         state: tuple[jax.Array, jax.Array, jax.Array],
@@ -145,7 +145,7 @@ def ensemble_sparse(
         drawn = jax.random.randint(key, (num_rows,), 0, num_rows)
         counts = jnp.zeros(num_rows, columns.dtype).at[drawn].add(1.0)
         table = columns.T @ (counts[:, None] * columns)
-        physics = least_squares.sweep(table[:size, :size], table[:size, -1]).solution
+        physics = normal_equations.sweep(table[:size, :size], table[:size, -1]).solution
         moment = table[size:-1, -1] - table[size:-1, :size] @ physics
         weights = thresholded_least_squares(table[size:-1, size:-1], moment, threshold=threshold)
         return physics, weights
