@@ -7,23 +7,16 @@ from typing import Any
 import numpy as np
 
 from lisdd_jax.problem import Problem
+from lisdd_jax.report.style import FLAG, INK, SOFT, STYLE, TERM
 from lisdd_jax.report.summary import Cell, Summary
 
 _MAX_POINTS = 2000
-_INK, _SOFT, _FLAG, _TERM = "#1f2933", "#9aa5b1", "#b42318", "#0b6e99"
-_COLORS = {"clean": _SOFT, "noisier": "#d9a441", "flagged": _FLAG}
+_COLORS = {"clean": SOFT, "noisier": "#d9a441", "flagged": FLAG}
 _STYLE: Any = {
+    **STYLE,
     # Text stays text: selectable, and read by a screen reader.
     "svg.fonttype": "none",
-    "svg.hashsalt": "lisdd-jax",
     "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": _SOFT,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
     "text.parse_math": False,
     "text.usetex": False,
 }
@@ -61,11 +54,11 @@ def residual_figure(summary: Summary, problem: Problem) -> str:
     def draw(axes: Any) -> None:
         order = np.argsort(problem.axis, kind="stable")
         shown = order[:: -(-len(order) // _MAX_POINTS)]
-        axes.plot(problem.axis[shown], residuals[shown], ".", color=_SOFT, ms=4, label="residual")
-        axes.axhline(0.0, color=_INK, lw=0.8)
+        axes.plot(problem.axis[shown], residuals[shown], ".", color=SOFT, ms=4, label="residual")
+        axes.axhline(0.0, color=INK, lw=0.8)
         if summary.scale > 0:
             for sign in (-1, 1):
-                axes.axhline(sign * summary.scale, color=_SOFT, lw=0.8, ls=":")
+                axes.axhline(sign * summary.scale, color=SOFT, lw=0.8, ls=":")
         _draw_regions(axes, summary, problem, order)
         axes.set_xlabel(summary.axis)
         axes.set_ylabel(f"{summary.response}: residual of the physics")
@@ -79,7 +72,7 @@ def _draw_regions(axes: Any, summary: Summary, problem: Problem, order: np.ndarr
     names = list(problem.library.names)
     for k, region in enumerate(summary.regions):
         label = "region" if k == 0 else None
-        axes.axvspan(region.lower, region.upper, color=_FLAG, alpha=0.08, lw=0, label=label)
+        axes.axvspan(region.lower, region.upper, color=FLAG, alpha=0.08, lw=0, label=label)
         inside = order[
             (problem.axis[order] >= region.lower) & (problem.axis[order] <= region.upper)
         ]
@@ -91,7 +84,7 @@ def _draw_regions(axes: Any, summary: Summary, problem: Problem, order: np.ndarr
         label = "missing term" if k == 0 else None
         # Terms may depend on more than the axis: then there is a value per row, not a line.
         style = "-" if _is_function(problem.axis[inside], curve) else "."
-        axes.plot(problem.axis[inside], curve, style, color=_TERM, lw=1.8, ms=3, label=label)
+        axes.plot(problem.axis[inside], curve, style, color=TERM, lw=1.8, ms=3, label=label)
 
 
 def _is_function(axis: np.ndarray, values: np.ndarray) -> bool:
@@ -126,7 +119,7 @@ def evidence_figure(summary: Summary) -> str:
                     label=label,
                 )
         if summary.scale > 0:
-            axes.axhline(1.0, color=_INK, lw=0.8, ls=":")
+            axes.axhline(1.0, color=INK, lw=0.8, ls=":")
         axes.set_xlabel(summary.axis)
         axes.set_ylabel("residual rms / noise scale" if summary.scale > 0 else "residual rms")
         if axes.get_legend_handles_labels()[1]:

@@ -7,20 +7,10 @@ from typing import Any
 import numpy as np
 
 from lisdd_jax.report.figures import check_available
+from lisdd_jax.report.style import FLAG, INK, SOFT, STYLE, TERM
 
 Tables = Mapping[str, Mapping[str, Any]]
 
-_INK, _SOFT, _FLAG, _TERM = "#1f2933", "#9aa5b1", "#b42318", "#0b6e99"
-_STYLE: Any = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": _SOFT,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "svg.hashsalt": "lisdd-jax",
-}
 LABELS = {
     "uncorrected": "clean physics,\nno correction",
     "global_physics": "global physics",
@@ -55,7 +45,7 @@ def draw_all(tables: Tables, folder: str | Path) -> list[Path]:
     for name, (needs, size, draw) in _FIGURES.items():
         if needs not in tables:
             continue
-        with mpl.rc_context(_STYLE):
+        with mpl.rc_context(STYLE):
             figure = Figure(figsize=size, layout="constrained")
             draw(figure, tables[needs])
             for suffix in ("png", "svg"):
@@ -77,14 +67,14 @@ def _bars(axes: Any, rows: list[Mapping[str, Any]], log: bool = False) -> None:
     values = np.array([row["mean"] for row in rows], float)
     ends = np.array([[row["lower"], row["upper"]] for row in rows], float)
     errors = np.nan_to_num(np.abs(ends - values[:, None]).T)
-    colors = [_TERM if row["method"] == "lisdd" else _SOFT for row in rows]
+    colors = [TERM if row["method"] == "lisdd" else SOFT for row in rows]
     positions = np.arange(len(rows))
     axes.bar(positions, values, yerr=errors, color=colors, capsize=3, log=log)
     published = [
         (i, row["published"]) for i, row in enumerate(rows) if row["published"] is not None
     ]
     if published:
-        axes.plot(*zip(*published, strict=True), "D", color=_FLAG, ms=5, label="published")
+        axes.plot(*zip(*published, strict=True), "D", color=FLAG, ms=5, label="published")
         axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     labels = [LABELS.get(row["method"], row["method"]) for row in rows]
     axes.set_xticks(positions, labels, rotation=35, ha="right")
@@ -94,20 +84,20 @@ def _draw_cells(figure: Any, table: Mapping[str, Any]) -> None:
     shown = {k: np.asarray(v) for k, v in table["illustration"].items()}
     left, right = figure.subplots(1, 2)
     middle = 0.5 * (shown["lower"] + shown["upper"])
-    colors = np.where(shown["flagged"], _FLAG, _SOFT)
+    colors = np.where(shown["flagged"], FLAG, SOFT)
     left.bar(middle, shown["rms"], width=0.9 * (shown["upper"] - shown["lower"]), color=colors)
-    left.axhline(shown["scale"], color=_INK, ls="--", lw=1, label="noise scale in use")
+    left.axhline(shown["scale"], color=INK, ls="--", lw=1, label="noise scale in use")
     left.set_ylabel("residual root mean square")
     right.scatter(middle, shown["mean"], c=colors, zorder=3, label="residual mean")
-    right.plot(middle, shown["true_mean"], "x", color=_INK, label="true term, mean of the bin")
+    right.plot(middle, shown["true_mean"], "x", color=INK, label="true term, mean of the bin")
     low, high = shown["band"]
     for sign, label in ((-1, None), (1, r"$\beta\, x_1^3$")):
         x = sign * np.linspace(low, high, 50)
-        right.plot(x, shown["beta"] * x**3, color=_INK, lw=1, label=label)
+        right.plot(x, shown["beta"] * x**3, color=INK, lw=1, label=label)
     right.set_ylabel("residual mean")
     for axes in (left, right):
         for edge in (-high, -low, low, high):
-            axes.axvline(edge, color=_INK, ls=":", lw=0.8)
+            axes.axvline(edge, color=INK, ls=":", lw=0.8)
         axes.set_xlabel("$x_1$")
         axes.legend(frameon=False)
 
@@ -134,23 +124,23 @@ def _draw_regions(figure: Any, table: Mapping[str, Any]) -> None:
     truth = np.asarray(table["settings"]["discrepant"])
     rows = _rows(table, method="lisdd", metric="evidence")
     evidence = np.maximum([row["mean"] for row in rows], 1e-3)
-    left.bar(np.arange(len(rows)), evidence, color=np.where(truth, _FLAG, _SOFT), log=True)
-    left.axhline(-np.log10(0.05), color=_INK, ls="--", lw=1, label="0.05")
+    left.bar(np.arange(len(rows)), evidence, color=np.where(truth, FLAG, SOFT), log=True)
+    left.axhline(-np.log10(0.05), color=INK, ls="--", lw=1, label="0.05")
     left.set_xticks(np.arange(len(rows)), [f"[{low:g}, {high:g}]" for low, high in regions])
     left.set_ylabel(r"mean $-\log_{10} p$ (red: discrepant)")
     left.legend(frameon=False)
     lines = (
-        ("lisdd", "fdr", "-", _FLAG, "false discoveries, published scale"),
-        ("lisdd_clean_scale", "fdr", "--", _FLAG, "false discoveries, scale of clean cells"),
-        ("lisdd", "power", "-", _TERM, "power"),
-        ("lisdd", "both_forms", ":", _INK, "both forms right"),
+        ("lisdd", "fdr", "-", FLAG, "false discoveries, published scale"),
+        ("lisdd_clean_scale", "fdr", "--", FLAG, "false discoveries, scale of clean cells"),
+        ("lisdd", "power", "-", TERM, "power"),
+        ("lisdd", "both_forms", ":", INK, "both forms right"),
     )
     for method, metric, style, color, label in lines:
         rows = _rows(table, method=method, metric=metric)
         if rows:
             levels = [row["params"]["q"] for row in rows]
             right.plot(levels, [row["mean"] for row in rows], style, color=color, label=label)
-    right.plot([0, 0.3], [0, 0.15], color=_SOFT, lw=0.8, label="bound (2/4) q")
+    right.plot([0, 0.3], [0, 0.15], color=SOFT, lw=0.8, label="bound (2/4) q")
     right.set_xlabel("level q")
     right.set_ylabel("rate")
     right.legend(frameon=False, fontsize=8)
