@@ -15,7 +15,7 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import cell_fits, localization, validation
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import least_squares, order
+from lisdd_jax.numerics import least_squares, order, scaling
 from lisdd_jax.numerics.frame import Frame, whiten
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
@@ -157,14 +157,9 @@ def estimate(rows: cell_fits.Rows, found: Search) -> Estimate:
         scale=scale,
         test=test,
         mean=jnp.where(empty, jnp.nan, sums / count),
-        rms=jnp.where(empty, jnp.nan, _safe_sqrt(cell_fits.cell_energy(rows, fit.step) / count)),
+        rms=jnp.where(empty, jnp.nan, scaling.root(cell_fits.cell_energy(rows, fit.step) / count)),
         status=status,
     )
-
-
-def _safe_sqrt(values: jax.Array) -> jax.Array:
-    positive = values > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, values, 1.0)), 0.0)
 
 
 def summarize(

@@ -13,7 +13,7 @@ from jax import lax
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
-from lisdd_jax.numerics import least_squares, random_split
+from lisdd_jax.numerics import least_squares, random_split, scaling
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
 
@@ -77,31 +77,35 @@ def supports(num_terms: int, max_terms: int) -> np.ndarray:
 
 
 def _score_supports(
-    fit_factor: jax.Array, score_factor: jax.Array, index_set: np.ndarray
+    factors: jax.Array, products: jax.Array, index_set: np.ndarray
 ) -> tuple[jax.Array, jax.Array]:
-    """Residual sum on the score rows, and rank check, for supports of one size."""
-    terms, target = fit_factor[:, :-1], fit_factor[:, -1]
+    """Residual sum on the score rows, and rank check, for supports of one size.
+
+    The factors ``(2, k, L + 1)`` of the halves give the values, and the sums of products ``(2,
+    L + 1, L + 1)`` their derivatives.
+    """
+    (fit_factor, score_factor), (fit_products, score_products) = factors, products
 
     def one(indices: jax.Array) -> tuple[jax.Array, jax.Array]:
-        fit = least_squares.solve_factor(terms[:, indices], target)
+        fit = least_squares.solve_factor(fit_factor[:, indices], fit_factor[:, -1])
         misfit = score_factor[:, -1] - score_factor[:, indices] @ fit.coefficients
-        return jnp.sum(misfit**2), jnp.all(fit.independent)
+        direction = jnp.append(-fit.coefficients, 1.0)
+        both = jnp.append(indices, -1)
+        moment = fit_products[indices][:, both] @ direction
+        step = fit.inverse_factor @ (fit.inverse_factor.T @ moment)
+        moved = direction - jnp.append(step, 0.0)
+        live = moved @ score_products[both][:, both] @ moved
+        return least_squares.attach(jnp.sum(misfit**2), live), jnp.all(fit.independent)
 
     return jax.vmap(one)(jnp.asarray(index_set))
 
 
-def _chosen_fit(
-    halves: jax.Array, fit_factor: jax.Array, support: jax.Array, error: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Coefficients and holdout error of the chosen support, with derivatives in the rows."""
-    fit_rows, score_rows = halves
+def _chosen_fit(fit_rows: jax.Array, fit_factor: jax.Array, support: jax.Array) -> jax.Array:
+    """Coefficients of the chosen support, with derivatives in the rows."""
     terms = jnp.where(support, fit_factor[:, :-1], 0.0)
     fit = least_squares.solve_factor(terms, fit_factor[:, -1])
     used = jnp.where(support, fit_rows[:, :-1], 0.0)
-    coefficients = least_squares.with_derivatives(fit, used, fit_rows[:, -1]).coefficients
-    misfit = score_rows[:, -1] - jnp.where(support, score_rows[:, :-1], 0.0) @ coefficients
-    num_score = jnp.maximum(jnp.sum(jnp.any(score_rows != 0, axis=1)), 1)
-    return coefficients, least_squares.attach(error, jnp.sum(misfit**2) / num_score)
+    return least_squares.with_derivatives(fit, used, fit_rows[:, -1]).coefficients
 
 
 def _choose(errors: jax.Array, tolerance: jax.Array, floor: jax.Array, sizes: np.ndarray) -> Any:
@@ -152,7 +156,8 @@ def _select(
     factors = least_squares.compress(lax.stop_gradient(halves))
     (num_fit, num_score), num_terms = num_used, halves.shape[2] - 1
     index_sets = _index_sets(num_terms, max_terms)
-    scored = [_score_supports(factors[0], factors[1], index_set) for index_set in index_sets]
+    products = jnp.einsum("hni,hnj->hij", halves, halves)
+    scored = [_score_supports(factors, products, index_set) for index_set in index_sets]
     sums, determined = (jnp.concatenate(part) for part in zip(*scored, strict=True))
     sizes = np.concatenate([np.full(len(s), s.shape[1], np.int32) for s in index_sets])
     enough = (num_fit >= sizes) & (num_score > 0)
@@ -167,11 +172,11 @@ def _select(
     )
     failed = is_failure(status)
     support = jnp.asarray(supports(num_terms, max_terms))[chosen]
-    coefficients, error = _chosen_fit(halves, factors[0], support, errors[chosen])
+    coefficients = _chosen_fit(halves[0], factors[0], support)
     return Selection(
         support=support & ~failed,
         coefficients=jnp.where(failed, 0.0, coefficients),
-        error=jnp.where(failed, jnp.nan, error),
+        error=jnp.where(failed, jnp.nan, errors[chosen]),
         errors=errors,
         equivalent=within,
         status=status,
@@ -197,8 +202,8 @@ def fit_terms(
     degrees = jnp.sum(inside) - jnp.sum(fit.independent)
     variance = jnp.where(degrees > 0, fit.residual_sum / jnp.maximum(degrees, 1), jnp.nan)
     squares = jnp.sum(fit.inverse_factor**2, axis=1) * variance
-    stderr = jnp.where(squares > 0, jnp.sqrt(jnp.where(squares > 0, squares, 1.0)), squares)
-    return jnp.where(support, fit.coefficients, 0.0), jnp.where(support, stderr, jnp.nan)
+    stderr = jnp.where(support, scaling.root(squares), jnp.nan)
+    return jnp.where(support, fit.coefficients, 0.0), stderr
 
 
 _select_jitted = partial(jax.jit, static_argnames="max_terms")(select)

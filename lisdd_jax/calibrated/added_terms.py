@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from lisdd_jax.calibrated.evidence import Ratio, wald_ratio
 from lisdd_jax.calibrated.floor import Floor, beyond_rounding, beyond_size, wald_beyond_size
 from lisdd_jax.calibrated.local_fits import LARGEST_LEVERAGE
-from lisdd_jax.numerics import normal_equations
+from lisdd_jax.numerics import normal_equations, scaling
 
 
 class Physics(NamedTuple):
@@ -69,8 +69,7 @@ def fit_added(
     size = basis.shape[1]
     design = jnp.where(mask[:, None], jnp.concatenate([basis, columns], axis=1), 0.0)
     residual = jnp.where(mask, residual, 0.0)
-    norm = jnp.sqrt(jnp.sum(design[:, size:] ** 2, axis=0))
-    norm = jnp.concatenate([jnp.ones(size, norm.dtype), jnp.where(norm > 0, norm, 1.0)])
+    norm = scaling.column_norms(design).at[:size].set(1.0)
     design = design / norm
     gram, cross = design.T @ design, design.T @ residual
     tolerance = normal_equations.gram_tolerance(gram.dtype)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from lisdd_jax.calibrated import added_terms, evidence
 from lisdd_jax.calibrated.ordering import Ordered
 from lisdd_jax.calibrated.stages import Stages
-from lisdd_jax.numerics import normal_equations
+from lisdd_jax.numerics import normal_equations, scaling
 
 
 def log_p_elsewhere(rows: Ordered, full: Stages) -> jax.Array:
@@ -36,8 +36,7 @@ def log_p_elsewhere(rows: Ordered, full: Stages) -> jax.Array:
     clean = clean & ~inside
     columns = jnp.where(used & clean[:, None], rows.terms[:, terms.place[main]], 0.0)
     added = added_terms.fit_added(rows.basis, rows.residual, columns, clean, rows.floor)
-    norm = jnp.sqrt(jnp.sum(columns**2, axis=0))
-    norm = jnp.where(norm > 0, norm, 1.0)
+    norm = scaling.column_norms(columns)
     determined = used & (jnp.diagonal(added.covariance) > 0)
     gap = jnp.where(determined, added.coefficients / norm - full.coefficients[main], 0.0)
     stderr = jnp.where(determined, full.stderr[main], 0.0)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lisdd_jax.numerics import scaling
+
 
 class Floor(NamedTuple):
     """Limits below which nothing is evidence.
@@ -19,9 +21,8 @@ class Floor(NamedTuple):
 
 
 def _less(square: jax.Array, length: jax.Array) -> jax.Array:
-    positive = square > 0
-    root = jnp.sqrt(jnp.where(positive, square, 1.0)) - length
-    return jnp.where(positive & (root > 0), root, 0.0) ** 2
+    left = scaling.root(square) - length
+    return jnp.where(left > 0, left, 0.0) ** 2
 
 
 def beyond_rounding(gain: jax.Array, square: jax.Array) -> jax.Array:
@@ -39,11 +40,11 @@ def beyond_size(gain: jax.Array, num_rows: jax.Array, floor: Floor) -> jax.Array
     vector no longer than ``sqrt(num_rows) size``, so without it the length is at least this much
     less (triangle inequality), and a test of what is left keeps its level.
     """
-    return _less(gain, jnp.sqrt(num_rows) * floor.size)
+    return _less(gain, scaling.root(num_rows) * floor.size)
 
 
 def wald_beyond_size(
     wald: jax.Array, num_rows: jax.Array, variance: jax.Array, floor: Floor
 ) -> jax.Array:
     """The same for a Wald form, whose metric divides by the variance of the noise."""
-    return _less(wald, jnp.sqrt(num_rows / (variance + floor.variance)) * floor.size)
+    return _less(wald, scaling.root(num_rows / (variance + floor.variance)) * floor.size)

@@ -16,7 +16,7 @@ from lisdd_jax.calibrated import blocks, edges
 from lisdd_jax.calibrated.edges import Region, Terms
 from lisdd_jax.calibrated.runs import Spans
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import extremes
+from lisdd_jax.numerics import extremes, scaling
 
 _NUM_STEPS = 3
 """Alternations of edges and coefficients; they settle in two or three."""
@@ -154,7 +154,7 @@ def _is_shared(
 ) -> jax.Array:
     """Own mechanisms do not predict better than a shared one beyond their standard error."""
     gain = jnp.where(mask, (residual - shared) ** 2 - (residual - own) ** 2, 0.0)
-    spread = jnp.sqrt(jnp.sum(gain**2))
+    spread = scaling.root(jnp.sum(gain**2))
     return jnp.sum(gain) <= separation * spread
 
 

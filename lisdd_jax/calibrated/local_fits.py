@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.numerics import normal_equations
+from lisdd_jax.numerics import normal_equations, scaling
 
 NUM_SMOOTH = 4
 """Polynomials of the axis, of degree 0 to 3, that the lack-of-fit test adds to the physics."""
@@ -111,7 +111,7 @@ def fit_groups(
     smooth = jnp.where(mask[:, None], polynomials(jnp.where(mask, axis, 0.0), edges), 0.0)
     count = total(ones)
     deviation = smooth[:, 1] - to_rows(total(smooth[:, 1]) / jnp.maximum(count, 1))
-    spread = jnp.sqrt(total(deviation**2) / jnp.maximum(count, 1))
+    spread = scaling.root(total(deviation**2) / jnp.maximum(count, 1))
     deviation = deviation * to_rows(1 / jnp.where(spread > 0, spread, 1.0))
     columns = jnp.concatenate([ones[:, None], deviation[:, None], basis * ones[:, None]], axis=1)
     factor, independent = jax.vmap(normal_equations.inverse_factor)(total(_outer(columns, columns)))

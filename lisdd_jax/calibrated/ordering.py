@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.calibrated.floor import Floor
+from lisdd_jax.numerics import scaling
 from lisdd_jax.prepared import Prepared
 
 
@@ -51,8 +52,7 @@ def order_rows(data: Prepared, negligible: jax.Array) -> Ordered:
     initial = basis.T @ response / count
     residual = response - basis @ initial
     correction = basis.T @ residual / count
-    scale = jnp.sqrt(jnp.sum(terms**2, axis=0) / count)
-    scale = jnp.where(scale > 0, scale, 1.0)
+    scale = scaling.column_norms(terms / jnp.sqrt(count))
     info = jnp.finfo(basis.dtype)
     smallest = (64 * info.eps) ** 2 * jnp.sum(data.response**2) / count + info.tiny
     return Ordered(

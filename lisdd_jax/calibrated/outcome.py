@@ -9,7 +9,7 @@ from lisdd_jax.calibrated.ordering import Ordered
 from lisdd_jax.calibrated.splits import SplitTest, median_split
 from lisdd_jax.calibrated.stages import Stages
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import cell_sums
+from lisdd_jax.numerics import cell_sums, scaling
 from lisdd_jax.results import Cells, Certificate, Form, Regions
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
 
@@ -66,7 +66,7 @@ def make_cells(rows: Ordered, full: Stages) -> Cells:
         upper=rows.edges[1:],
         count=count,
         mean=mean,
-        rms=jnp.sqrt(square),
+        rms=scaling.root(square),
         statistic=jnp.where(testable, regime.misfit.statistic, jnp.nan)[of_cell],
         p_value=jnp.exp(regime.log_p_value)[of_cell],
         log_p_value=regime.log_p_value[of_cell],

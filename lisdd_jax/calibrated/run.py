@@ -8,6 +8,7 @@ from lisdd_jax.calibrated import confinement, ordering, outcome, splits, stages
 from lisdd_jax.calibrated.ordering import Ordered
 from lisdd_jax.calibrated.stages import Stages
 from lisdd_jax.config import Config
+from lisdd_jax.numerics import scaling
 from lisdd_jax.prepared import prepare
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
@@ -102,7 +103,7 @@ def run(
     return Diagnosis(
         coefficients=data.frame.coefficients(rows.initial + physics.step) * undefined,
         covariance=data.frame.covariance(physics.covariance) * undefined,
-        scale=jnp.sqrt(physics.variance) * undefined,
+        scale=scaling.root(physics.variance) * undefined,
         cells=outcome.make_cells(rows, full),
         regions=regions,
         form=outcome.make_form(status, full, halves, regions, config),

@@ -18,6 +18,7 @@ from lisdd_jax.calibrated import (
 from lisdd_jax.calibrated.added_terms import Physics
 from lisdd_jax.calibrated.ordering import Ordered
 from lisdd_jax.config import Config
+from lisdd_jax.numerics import scaling
 
 
 class Stages(NamedTuple):
@@ -103,7 +104,7 @@ def _fit_terms(
     carried = jnp.einsum("kab,kbi->kai", fit.inverse, products)
     variance = jnp.diagonal(fit.inverse, axis1=1, axis2=2) * physics.variance
     variance = variance + jnp.einsum("kai,ij,kaj->ka", carried, physics.covariance, carried)
-    return fit.coefficients, jnp.sqrt(jnp.maximum(variance, 0.0))
+    return fit.coefficients, scaling.root(variance)
 
 
 def run_stages(rows: Ordered, mask: jax.Array, fold: jax.Array, config: Config) -> Stages:

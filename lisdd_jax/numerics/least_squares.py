@@ -212,11 +212,12 @@ def _attach_jvp(
 
 
 def with_derivatives(fit: LeastSquares, columns: jax.Array, target: jax.Array) -> LeastSquares:
-    """A fit whose coefficients and residual sum carry their derivatives in the rows.
+    """A fit whose numbers carry their derivatives in the rows.
 
     One step of iterative refinement about the solution has exactly the derivative of least squares,
-    and the residual sum at fixed coefficients that of its minimum. Unlike the derivative of a
-    triangular factor, both exist where columns are dependent or zero.
+    and the residual sum at fixed coefficients that of its minimum. With ``M`` the inverse of the
+    sums of products ``G``, ``dM = -M dG M``, which ``dC = -M dG C / 2`` gives for ``C C' = M``.
+    Unlike the derivative of a triangular factor, all exist where columns are dependent or zero.
 
     Args:
       fit: of the same rows.
@@ -225,8 +226,13 @@ def with_derivatives(fit: LeastSquares, columns: jax.Array, target: jax.Array) -
     """
     fixed = jax.tree.map(lax.stop_gradient, fit)
     residual = target - columns @ fixed.coefficients
-    step = fixed.inverse_factor @ (fixed.inverse_factor.T @ (columns.T @ residual))
+    factor = fixed.inverse_factor
+    inverse = factor @ factor.T
+    step = inverse @ (columns.T @ residual)
+    change = columns.T @ (columns @ factor)
+    change = change - lax.stop_gradient(change)
     return fixed._replace(
         coefficients=attach(fixed.coefficients, fixed.coefficients + step),
         residual_sum=attach(fixed.residual_sum, jnp.sum(residual**2)),
+        inverse_factor=attach(factor, factor - 0.5 * inverse @ change),
     )

@@ -1,0 +1,21 @@
+"""Square roots and column norms whose derivatives exist where a value or a column is zero."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+def root(values: jax.Array) -> jax.Array:
+    """Square root, 0 at and below zero with derivative 0 there; NaN passes."""
+    usable = ~(values <= 0)
+    return jnp.where(usable, jnp.sqrt(jnp.where(usable, values, 1.0)), 0.0)
+
+
+def column_norms(columns: jax.Array, axis: int = 0) -> jax.Array:
+    """Euclidean norms along an axis, 1 for zero columns, constant under differentiation.
+
+    For changes of scale that are undone later: what does not depend on the scale has no derivative
+    through it.
+    """
+    norm = root(jnp.sum(lax.stop_gradient(columns) ** 2, axis=axis))
+    return jnp.where(norm > 0, norm, 1.0)
