@@ -18,7 +18,7 @@ from lisdd_jax.config import Config
 from lisdd_jax.numerics import least_squares, order, scaling
 from lisdd_jax.numerics.frame import Frame, whiten
 from lisdd_jax.numerics.precision import full_precision
-from lisdd_jax.status import Status, first_failure, is_failure, status_if
+from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
 
 @register_dataclass
@@ -169,17 +169,17 @@ def summarize(
     result = estimate(rows, found)
     status = first_failure(before, result.status)
     failed = is_failure(status)
-    undefined = jnp.where(failed, jnp.nan, 1.0)
+    shown = partial(nan_where, failed)
     # Without a scale no cell can be tested, but the robust start stands.
     no_scale = status == Status.ZERO_SCALE
     step = jnp.where(no_scale, 0.0, result.solution_step)
     return CleanRegime(
-        coefficients=frame.coefficients(initial + step) * jnp.where(no_scale, 1.0, undefined),
-        covariance=result.variance * frame.covariance(result.inverse) * undefined,
-        scale=jnp.where(no_scale, 0.0, result.scale * undefined),
+        coefficients=nan_where(failed & ~no_scale, frame.coefficients(initial + step)),
+        covariance=shown(result.variance * frame.covariance(result.inverse)),
+        scale=jnp.where(no_scale, 0.0, shown(result.scale)),
         count=rows.counts,
-        mean=result.mean * undefined,
-        rms=result.rms * undefined,
+        mean=shown(result.mean),
+        rms=shown(result.rms),
         statistic=result.test.statistic,
         log_p_value=result.test.log_p_value,
         flagged=found.flagged & ~failed,

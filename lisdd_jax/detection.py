@@ -11,7 +11,7 @@ from lisdd_jax import validation
 from lisdd_jax.numerics import least_squares, tails
 from lisdd_jax.numerics.frame import whiten
 from lisdd_jax.numerics.precision import full_precision
-from lisdd_jax.status import Status, first_failure, is_failure, status_if
+from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
 
 @register_dataclass
@@ -109,9 +109,9 @@ def _f_test(design: jax.Array, extra: jax.Array, response: jax.Array, mask: jax.
         status_if(~jnp.all(frame.independent), Status.RANK_DEFICIENT_DESIGN),
         test.status,
     )
-    undefined = jnp.where(is_failure(status), jnp.nan, 1.0)
+    failed = is_failure(status)
     numbers = {
-        name: getattr(test, name) * undefined
+        name: nan_where(failed, getattr(test, name))
         for name in ("statistic", "df_num", "df_den", "p_value", "log_p_value")
     }
     return PartialF(**numbers, status=status)

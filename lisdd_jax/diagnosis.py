@@ -6,17 +6,15 @@ import jax
 import numpy as np
 
 from lisdd_jax import partition, published, validation
-from lisdd_jax.calibrated import run
+from lisdd_jax.calibrated import run as calibrated
 from lisdd_jax.config import Config
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.results import Diagnosis
 
-_RUNS = {"calibrated": run.run, "published": published.run}
+_RUNS = {"calibrated": calibrated.run, "published": published.run}
 
 
-@jax.jit
-@full_precision
-def _diagnose(
+def run(
     key: jax.Array,
     design: jax.Array,
     response: jax.Array,
@@ -26,8 +24,12 @@ def _diagnose(
     mask: jax.Array,
     config: Config,
 ) -> Diagnosis:
+    """The traced body of ``diagnose``, with every argument given and checked."""
     method = _RUNS[config.method]
     return method(key, design, response, axis, features, edges, mask, config)
+
+
+_diagnose = jax.jit(full_precision(run))
 
 
 def diagnose(
@@ -65,6 +67,27 @@ def diagnose(
     References:
       Wang, Localized and identifiable discovery of model discrepancy, algorithm 1.
     """
+    arrays, edges, mask, config = check_arguments(
+        design, response, axis, features, config=config, edges=edges, mask=mask
+    )
+    return _diagnose(validation.check_key(key), *arrays, edges, mask, config)
+
+
+def check_arguments(
+    design: Any,
+    response: Any,
+    axis: Any,
+    features: Any,
+    *,
+    config: Config | None,
+    edges: Any,
+    mask: Any,
+) -> tuple[list[jax.Array], jax.Array, jax.Array, Config]:
+    """Arguments of a diagnosis as arrays of one type; refuse what does not fit.
+
+    Returns:
+      Design, response, axis and features; edges; mask; settings.
+    """
     config = Config() if config is None else config
     named = {"design": design, "response": response, "axis": axis, "features": features}
     arrays = {name: validation.float_array(name, value) for name, value in named.items()}
@@ -83,9 +106,8 @@ def diagnose(
     for name, array in arrays.items():
         validation.check_finite(name, array, mask)
     config = config.checked(arrays["response"].dtype)
-    key = validation.check_key(key)
     edges = _check_edges(edges, arrays["axis"], mask, config.num_cells)
-    return _diagnose(key, *arrays.values(), edges, mask, config)
+    return list(arrays.values()), edges, mask, config
 
 
 def _check_edges(edges: Any, axis: jax.Array, mask: jax.Array, num_cells: int) -> jax.Array:

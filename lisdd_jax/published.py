@@ -4,6 +4,7 @@ The physics is fitted and the cells are flagged on all rows. For the certificate
 on a random half, and the other half tests what they chose.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ from lisdd_jax.config import Config
 from lisdd_jax.numerics import random_split
 from lisdd_jax.prepared import Prepared, prepare
 from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions
-from lisdd_jax.status import Status, first_failure, is_failure, status_if
+from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 from lisdd_jax.verdicts import decide
 
 
@@ -69,9 +70,9 @@ def _run_stages(
 
 def residuals_of(data: Prepared, regime: clean_regime.CleanRegime) -> jax.Array:
     """Residuals of the trusted physics, taken in the frame so that offsets do not cancel."""
-    solution = data.frame.solution(regime.coefficients)
-    residuals = data.centered - data.basis @ solution
-    return jnp.where(data.mask & jnp.isfinite(residuals), residuals, 0.0)
+    known = jnp.all(jnp.isfinite(regime.coefficients))
+    solution = data.frame.solution(jnp.where(known, regime.coefficients, 0.0))
+    return jnp.where(data.mask & known, data.centered - data.basis @ solution, 0.0)
 
 
 def _fit_form(data: Prepared, stages: Stages) -> Form:
@@ -117,13 +118,13 @@ def _certify(
     status = first_failure(stages.regime.status, stages.selection.status, test_status)
     status = jnp.where(nothing, Status.NOTHING_FLAGGED, status).astype(jnp.int32)
     defined = ~nothing & ~is_failure(status)
-    undefined = jnp.where(defined, 1.0, jnp.nan)
+    shown = partial(nan_where, ~defined)
     return Certificate(
-        statistic=test.statistic * undefined,
-        df_num=test.df_num * undefined,
-        df_den=test.df_den * undefined,
-        p_value=test.p_value * undefined,
-        log_p_value=test.log_p_value * undefined,
+        statistic=shown(test.statistic),
+        df_num=shown(test.df_num),
+        df_den=shown(test.df_den),
+        p_value=shown(test.p_value),
+        log_p_value=shown(test.log_p_value),
         p_value_robust=jnp.full_like(test.p_value, jnp.nan),
         reject=defined & (test.log_p_value < jnp.log(alpha)),
         support=support & defined,

@@ -31,6 +31,8 @@ class Status(enum.IntEnum):
     NO_CLEAN_CELLS = 105
     NO_USABLE_TERMS = 106
     TOO_FEW_TEST_ROWS = 107
+    NOT_CONVERGED = 108
+    DIVERGED = 109
 
 
 class _Words(NamedTuple):
@@ -89,6 +91,14 @@ _WORDS = {
     Status.TOO_FEW_TEST_ROWS: _Words(
         "too few held-out rows remain for the F-test",
         "supply more rows or a smaller support",
+    ),
+    Status.NOT_CONVERGED: _Words(
+        "an iteration ended before its equations held",
+        "start nearer to the solution, raise max_iterations, or change the temperature",
+    ),
+    Status.DIVERGED: _Words(
+        "the simulated state left the range of floating-point numbers",
+        "take more substeps, check the initial state, or a correction that grows without bound",
     ),
 }
 
@@ -157,3 +167,11 @@ def status_if(condition: jax.Array, status: Status) -> jax.Array:
 def is_failure(status: jax.Array) -> jax.Array:
     """Whether a status says that the estimates it concerns are undefined."""
     return status >= FIRST_FAILURE
+
+
+def nan_where(undefined: jax.Array, value: jax.Array) -> jax.Array:
+    """NaN where ``undefined``, with derivative zero there.
+
+    A product with NaN would hand a NaN derivative to every data set of a batch of losses.
+    """
+    return jnp.where(undefined, jnp.nan, value)

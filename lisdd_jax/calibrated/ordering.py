@@ -54,7 +54,10 @@ def order_rows(data: Prepared, negligible: jax.Array) -> Ordered:
     correction = basis.T @ residual / count
     scale = scaling.column_norms(terms / jnp.sqrt(count))
     info = jnp.finfo(basis.dtype)
-    smallest = (64 * info.eps) ** 2 * jnp.sum(data.response**2) / count + info.tiny
+    mean_square = jnp.sum(data.response**2) / count
+    # Any positive floor serves a response of zeros, and one keeps the derivatives finite.
+    smallest = (64 * info.eps) ** 2 * mean_square + info.tiny
+    smallest = jnp.where(mean_square > 0, smallest, 1.0)
     return Ordered(
         basis=basis,
         residual=residual - basis @ correction,

@@ -1,5 +1,7 @@
 """The calibrated method: all stages for one data set, and the certificate from held-out rows."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -11,7 +13,7 @@ from lisdd_jax.config import Config
 from lisdd_jax.numerics import scaling
 from lisdd_jax.prepared import prepare
 from lisdd_jax.results import Diagnosis
-from lisdd_jax.status import Status, first_failure, is_failure, status_if
+from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 from lisdd_jax.verdicts import Findings, decide_calibrated
 
 
@@ -98,20 +100,20 @@ def run(
     agrees = splits.splits_agree(full, halves, tests, regions.support, table)
     elsewhere = confinement.log_p_elsewhere(rows, full)
     findings = _collect(rows, full, test.reject, agrees, elsewhere, config)
-    undefined = jnp.where(is_failure(status), jnp.nan, 1.0)
+    shown = partial(nan_where, is_failure(status))
     physics = full.physics
     return Diagnosis(
-        coefficients=data.frame.coefficients(rows.initial + physics.step) * undefined,
-        covariance=data.frame.covariance(physics.covariance) * undefined,
-        scale=scaling.root(physics.variance) * undefined,
+        coefficients=shown(data.frame.coefficients(rows.initial + physics.step)),
+        covariance=shown(data.frame.covariance(physics.covariance)),
+        scale=shown(scaling.root(physics.variance)),
         cells=outcome.make_cells(rows, full),
         regions=regions,
         form=outcome.make_form(status, full, halves, regions, config),
         test=test,
         num_rows=jnp.sum(rows.used, dtype=jnp.int32),
         num_iterations=regime.num_steps,
-        runner_up=regime.runner_up * undefined,
-        p_value_elsewhere=jnp.exp(elsewhere) * undefined,
+        runner_up=shown(regime.runner_up),
+        p_value_elsewhere=shown(jnp.exp(elsewhere)),
         verdict=decide_calibrated(status, findings),
         status=status,
     )

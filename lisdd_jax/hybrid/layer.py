@@ -1,0 +1,205 @@
+"""A localised correction as a building block of models that are trained.
+
+The layer holds functions and structure; its numbers are a pytree of their own. Together they are a
+pure ``apply(parameters, inputs)``, which is all that an optimiser or another library needs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
+
+from lisdd_jax import validation
+from lisdd_jax.hybrid import gates
+from lisdd_jax.results import Diagnosis
+from lisdd_jax.status import raise_if_failed
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parameters:
+    """The numbers of a layer, all floating-point: any optimiser can train them.
+
+    Attributes:
+      physics: whatever the physics takes, usually its coefficients ``(p,)``.
+      lower, upper: ``(K,)`` ends of the regions, in units of the axis.
+      log_width: ``(K,)`` log of the width over which a region fades, in units of the axis.
+      weights: ``(K, L)`` coefficients of the terms.
+    """
+
+    physics: Any
+    lower: jax.Array
+    upper: jax.Array
+    log_width: jax.Array
+    weights: jax.Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedModel:
+    """Physics everywhere, and missing terms that act in regions of the operating axis.
+
+    ``apply`` gives ``physics(theta, x) + sum_k gate_k(axis(x)) features(x) weights_k``, where
+    ``gate_k`` is one inside region k and fades logistically over its width at both ends.
+
+    Hashable if its functions are: pass it to ``jit`` as static, or close over it.
+
+    Attributes:
+      physics: ``physics(theta, inputs)``, ``(n,)`` predictions of the trusted model.
+      axis: ``axis(inputs)``, ``(n,)`` operating variable.
+      features: ``features(inputs)``, ``(n, L)`` candidate terms.
+      support: ``K`` rows of ``L`` booleans, terms in use in every region; the others keep weight
+        zero whatever the optimiser does.
+      open_below, open_above: ``K`` booleans, regions without an end on that side.
+    """
+
+    physics: Callable[[Any, Any], jax.Array]
+    axis: Callable[[Any], jax.Array]
+    features: Callable[[Any], jax.Array]
+    support: tuple[tuple[bool, ...], ...]
+    open_below: tuple[bool, ...]
+    open_above: tuple[bool, ...]
+
+    def init(
+        self, physics: Any, lower: Any, upper: Any, *, width: Any, weights: Any = None
+    ) -> Parameters:
+        """Parameters from given numbers; the missing terms begin at zero.
+
+        Args:
+          physics: parameters of the physics, floating-point.
+          lower, upper: ``(K,)`` ends of the regions; those of open sides are not used.
+          width: positive, one or ``(K,)``.
+          weights: ``(K, L)``; zero where None.
+
+        Returns:
+          The parameters.
+
+        Raises:
+          ValueError, TypeError: shapes, types or concrete values do not fit.
+        """
+        lower, upper = (
+            validation.float_array("lower", lower),
+            validation.float_array("upper", upper),
+        )
+        num, num_terms = len(self.support), len(self.support[0]) if self.support else 0
+        for name, ends in (("lower", lower), ("upper", upper)):
+            if ends.shape != (num,):
+                raise ValueError(
+                    f"{name} must have shape ({num},), one per region, got {ends.shape}"
+                )
+        width = jnp.broadcast_to(validation.float_array("width", width), (num,))
+        if validation.is_concrete(width) and not np.all(np.asarray(width) > 0):
+            raise ValueError(f"width must be positive, got {np.asarray(width).tolist()}")
+        shape = (num, num_terms)
+        weights = (
+            jnp.zeros(shape) if weights is None else validation.float_array("weights", weights)
+        )
+        if weights.shape != shape:
+            raise ValueError(f"weights must have shape {shape}, got {weights.shape}")
+        dtype = jnp.result_type(lower, *jax.tree.leaves(physics))
+        return Parameters(
+            physics=jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), physics),
+            lower=lower.astype(dtype),
+            upper=upper.astype(dtype),
+            log_width=jnp.log(width).astype(dtype),
+            weights=weights.astype(dtype),
+        )
+
+    def gate(self, parameters: Parameters, axis: jax.Array, temperature: Any = 1.0) -> jax.Array:
+        """How far every row lies inside every region.
+
+        Args:
+          parameters: of this layer.
+          axis: ``(n,)``.
+          temperature: factor on the widths; at 0 the gates are the half-open indicators.
+
+        Returns:
+          ``(n, K)`` in [0, 1].
+        """
+        lower = jnp.where(np.array(self.open_below, bool), -jnp.inf, parameters.lower)
+        upper = jnp.where(np.array(self.open_above, bool), jnp.inf, parameters.upper)
+        width = jnp.exp(parameters.log_width) * temperature
+        return gates.interval(axis[:, None], lower, upper, width)
+
+    def correction(self, parameters: Parameters, inputs: Any, temperature: Any = 1.0) -> jax.Array:
+        """What the missing terms add, ``(n,)``."""
+        if not self.support:
+            return jnp.zeros_like(self.axis(inputs))
+        used = jnp.where(np.array(self.support), parameters.weights, 0.0)
+        gate = self.gate(parameters, self.axis(inputs), temperature)
+        return jnp.sum(gate * (self.features(inputs) @ used.T), axis=1)
+
+    def apply(self, parameters: Parameters, inputs: Any, temperature: Any = 1.0) -> jax.Array:
+        """Predictions ``(n,)`` of the corrected model.
+
+        Args:
+          parameters: of this layer.
+          inputs: operating variables, as the functions of the layer take them.
+          temperature: factor on the widths; at 0 the regions end sharply.
+
+        Returns:
+          ``(n,)``, differentiable in parameters and inputs; at temperature 0 not in the ends.
+        """
+        return self.physics(parameters.physics, inputs) + self.correction(
+            parameters, inputs, temperature
+        )
+
+    __call__ = apply
+
+
+def from_diagnosis(
+    diagnosis: Diagnosis,
+    *,
+    physics: Callable[[Any, Any], jax.Array],
+    axis: Callable[[Any], jax.Array],
+    features: Callable[[Any], jax.Array],
+    width: float | None = None,
+    theta: Any = None,
+) -> tuple[CorrectedModel, Parameters]:
+    """The corrected model of a diagnosis, ready to be trained further.
+
+    Args:
+      diagnosis: of one data set, outside any trace.
+      physics, axis, features: functions of ``CorrectedModel``; for a model linear in its
+        coefficients the physics is ``lambda theta, inputs: design(inputs) @ theta``.
+      width: over which a region fades, in units of the axis; where None, of every region, a
+        hundredth of its length. Ends learn from rows within a few widths of them.
+      theta: parameters of the physics; the coefficients of the diagnosis where None.
+
+    Returns:
+      The layer, with the regions present and their terms, and its parameters. At temperature 0
+      ``apply`` is ``predict``.
+
+    Raises:
+      FailedError: the diagnosis failed, so there is no model.
+      TypeError: the diagnosis is traced; its regions must be known.
+      ValueError: ``width`` is not positive.
+    """
+    if not all(map(validation.is_concrete, jax.tree.leaves(diagnosis))):
+        raise TypeError(
+            "diagnosis must be known outside jit, grad and vmap, since its regions fix the"
+            " structure of the layer; got a traced one"
+        )
+    raise_if_failed(diagnosis)
+    regions, cells = diagnosis.regions, diagnosis.cells
+    here = np.flatnonzero(np.asarray(regions.present))
+    lower, upper = np.asarray(regions.lower)[here], np.asarray(regions.upper)[here]
+    model = CorrectedModel(
+        physics=physics,
+        axis=axis,
+        features=features,
+        support=tuple(map(tuple, np.asarray(regions.support)[here].tolist())),
+        open_below=tuple((lower <= float(cells.lower[0])).tolist()),
+        open_above=tuple((upper >= float(cells.upper[-1])).tolist()),
+    )
+    parameters = model.init(
+        diagnosis.coefficients if theta is None else theta,
+        jnp.asarray(lower),
+        jnp.asarray(upper),
+        width=jnp.asarray(upper - lower) / 100 if width is None else width,
+        weights=regions.coefficients[here] if len(here) else None,
+    )
+    return model, parameters

@@ -1,0 +1,266 @@
+"""The diagnosis of a model that is non-linear in its parameters, by Gauss-Newton steps.
+
+Near parameters ``theta`` the model is ``m(theta) + J (theta' - theta)``, which is linear in
+``theta'``. Its diagnosis gives new parameters, and at the fixed point the regions, tests and
+verdicts are those of the model linearised at the solution.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jax.tree_util import register_dataclass
+
+from lisdd_jax import concentration, diagnosis, validation
+from lisdd_jax.config import Config
+from lisdd_jax.numerics import implicit, order, scaling
+from lisdd_jax.numerics.frame import whiten
+from lisdd_jax.numerics.precision import full_precision
+from lisdd_jax.results import Diagnosis
+from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
+
+Model = Callable[[Any, Any], jax.Array]
+_MAX_HALVINGS = 12
+_LEAST_DECREASE = 1e-3
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NonlinearDiagnosis:
+    """The diagnosis at the fixed point.
+
+    Attributes:
+      theta: parameters of the physics, in the structure of the initial ones; NaN under a failure.
+      diagnosis: of the model linearised there; its coefficients are ``theta`` as one vector.
+      num_iterations: diagnoses made on the way.
+      status: int32; ``NOT_CONVERGED`` where the parameters still moved.
+    """
+
+    theta: Any
+    diagnosis: Diagnosis
+    num_iterations: jax.Array
+    status: jax.Array
+
+
+class _Descent(NamedTuple):
+    theta: jax.Array
+    objective: jax.Array
+    settled: jax.Array
+    num_steps: jax.Array
+
+
+def _halved(
+    objective: Callable[[jax.Array], jax.Array],
+    theta: jax.Array,
+    direction: jax.Array,
+    before: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """The step, halved until the objective falls; the parameters stay where it does not."""
+
+    def going_on(trial: tuple[jax.Array, jax.Array]) -> jax.Array:
+        share, value = trial
+        return ~(value < before) & (share > 0.5**_MAX_HALVINGS)
+
+    def halve(trial: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        share = trial[0] / 2
+        return share, objective(theta + share * direction)
+
+    whole = jnp.ones((), theta.dtype)
+    share, value = lax.while_loop(going_on, halve, (whole, objective(theta + direction)))
+    better = value < before
+    moved = jnp.where(better, theta + share * direction, theta)
+    return moved, jnp.where(better, value, before)
+
+
+def _robust_start(
+    key: jax.Array,
+    predicted: Callable[[jax.Array], jax.Array],
+    theta: jax.Array,
+    response: jax.Array,
+    mask: jax.Array,
+    config: Config,
+    max_iterations: int,
+) -> jax.Array:
+    """Damped Gauss-Newton steps on the least trimmed squares of the model itself."""
+    num = order.num_kept(jnp.sum(mask, dtype=jnp.int32), config.trim, response.dtype)
+
+    def objective(theta: jax.Array) -> jax.Array:
+        squares = jnp.where(mask, (response - predicted(theta)) ** 2, jnp.inf)
+        squares = jnp.where(jnp.isnan(squares), jnp.inf, squares)
+        weights, _ = order.smallest_weights(squares, num)
+        return jnp.sum(jnp.where(weights > 0, weights * squares, 0.0))
+
+    def step(state: _Descent) -> _Descent:
+        design = jax.jacfwd(predicted)(state.theta)
+        left = jnp.where(mask, response - predicted(state.theta), 0.0)
+        frame = whiten(design, left, mask)
+        solution, _, _ = concentration.search(
+            key,
+            frame.to_basis(design),
+            frame.center_response(design, left),
+            mask,
+            config.trim,
+            num_starts=config.num_starts,
+            num_candidates=min(10, config.num_starts),
+        )
+        theta, value = _halved(
+            objective, state.theta, frame.coefficients(solution), state.objective
+        )
+        enough = value < (1 - _LEAST_DECREASE) * state.objective
+        return _Descent(theta, value, ~enough, state.num_steps + 1)
+
+    def going_on(state: _Descent) -> jax.Array:
+        return ~state.settled & (state.num_steps < max_iterations)
+
+    start = _Descent(theta, objective(theta), jnp.zeros((), bool), jnp.int32(0))
+    return lax.while_loop(going_on, step, start).theta
+
+
+def _standard_errors(
+    predicted: Callable[[jax.Array], jax.Array],
+    theta: jax.Array,
+    response: jax.Array,
+    mask: jax.Array,
+) -> jax.Array:
+    """Roughly those of the parameters: units in which small changes do not matter."""
+    design, left = jax.jacfwd(predicted)(theta), response - predicted(theta)
+    count = jnp.maximum(jnp.sum(mask), 1).astype(left.dtype)
+    inverse = whiten(design, left, mask).covariance(jnp.eye(len(theta), dtype=left.dtype) / count)
+    spread = scaling.root(jnp.diagonal(inverse)) * order.median_absolute_deviation(left, mask)
+    return lax.stop_gradient(jnp.where(spread > 0, spread, 1.0))
+
+
+@partial(jax.jit, static_argnames=("model", "max_iterations"))
+@full_precision
+def _diagnose_nonlinear(
+    model: Model,
+    initial: Any,
+    inputs: Any,
+    key: jax.Array,
+    response: jax.Array,
+    axis: jax.Array,
+    features: jax.Array,
+    edges: jax.Array,
+    mask: jax.Array,
+    config: Config,
+    max_iterations: int,
+) -> NonlinearDiagnosis:
+    flat, unravel = ravel_pytree(initial)
+    key_start, key_run = jax.random.split(key)
+
+    def predicted(theta: jax.Array) -> jax.Array:
+        return jnp.where(mask, model(unravel(theta), inputs), 0.0)
+
+    def linearized(theta: jax.Array) -> Diagnosis:
+        design = jax.jacfwd(predicted)(theta)
+        target = jnp.where(mask, response - predicted(theta), 0.0) + design @ theta
+        return diagnosis.run(key_run, design, target, axis, features, edges, mask, config)
+
+    start = _robust_start(
+        key_start, predicted, lax.stop_gradient(flat), response, mask, config, max_iterations
+    )
+    start = lax.stop_gradient(start)
+    unit = _standard_errors(predicted, start, response, mask)
+
+    def update(scaled: jax.Array) -> jax.Array:
+        found = linearized(scaled * unit)
+        return jnp.where(is_failure(found.status), scaled, found.coefficients / unit)
+
+    fixed = implicit.fixed_point(update, start / unit, max_iterations)
+    found = linearized(fixed.solution * unit)
+    status = first_failure(found.status, status_if(~fixed.converged, Status.NOT_CONVERGED))
+    return NonlinearDiagnosis(
+        theta=unravel(nan_where(is_failure(status), found.coefficients)),
+        diagnosis=found,
+        num_iterations=fixed.num_iterations + 1,
+        status=status,
+    )
+
+
+def diagnose_nonlinear(
+    model: Model,
+    theta: Any,
+    inputs: Any,
+    response: Any,
+    axis: Any,
+    features: Any,
+    *,
+    key: jax.Array,
+    config: Config | None = None,
+    edges: Any = None,
+    mask: Any = None,
+    max_iterations: int = 30,
+) -> NonlinearDiagnosis:
+    """Diagnose a model that is non-linear in its parameters.
+
+    Damped Gauss-Newton steps on the least trimmed squares of the model lead from ``theta`` to the
+    regime that most rows obey; from there ``theta`` is replaced by the coefficients that
+    ``diagnose`` gives for the model linearised at ``theta``, until it stays.
+
+    Differentiable in what ``inputs`` holds, response, axis and features, not in the initial
+    parameters: the derivative is that of the fixed point, by the implicit function theorem, and
+    includes the curvature of the model.
+
+    Args:
+      model: ``model(theta, inputs)``, ``(n,)`` predictions, traceable. Pass the same function again
+        and nothing is recompiled.
+      theta: initial parameters, a pytree of floating-point arrays.
+      inputs: operating variables, a pytree of arrays.
+      response, axis, features, key, config, edges, mask: as for ``diagnose``.
+      max_iterations: most steps of either kind (static).
+
+    Returns:
+      A ``NonlinearDiagnosis``.
+
+    Raises:
+      ValueError, TypeError: shapes, types or concrete values do not fit, or the model is not finite
+        at the initial parameters.
+
+    References:
+      Dennis and Schnabel (1996), Numerical Methods for Unconstrained Optimization and Nonlinear
+      Equations, chapter 10 (Gauss-Newton).
+    """
+    validation.check_count("max_iterations", max_iterations, 1)
+    response = validation.float_array("response", response)
+    theta = jax.tree.map(lambda leaf: jnp.asarray(leaf, response.dtype), theta)
+    flat, unravel = ravel_pytree(theta)
+    if not flat.size:
+        raise ValueError("theta must hold at least one parameter, got none")
+
+    def predicted(flat: jax.Array) -> jax.Array:
+        return model(unravel(flat), inputs)
+
+    shape = jax.eval_shape(predicted, flat).shape
+    if shape != response.shape:
+        raise ValueError(
+            f"model must give one prediction per row, shape {response.shape}, got shape {shape}"
+        )
+    used = validation.mask_array(mask, shape[0])
+    validation.check_finite("model at the initial theta", predicted(flat), used)
+    design = jax.jacfwd(predicted)(flat)
+    validation.check_finite("derivative of the model at the initial theta", design, used)
+    arrays, edges, mask, config = diagnosis.check_arguments(
+        jnp.where(used[:, None], design, 0.0).astype(response.dtype),
+        response,
+        axis,
+        features,
+        config=config,
+        edges=edges,
+        mask=mask,
+    )
+    return _diagnose_nonlinear(
+        model,
+        theta,
+        inputs,
+        validation.check_key(key),
+        *arrays[1:],
+        edges,
+        mask,
+        config,
+        max_iterations=max_iterations,
+    )

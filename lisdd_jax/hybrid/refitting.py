@@ -1,0 +1,176 @@
+"""Physics, ends of regions and terms fitted together, as smooth functions of the data.
+
+A hard diagnosis moves the end of a region from one row to the next, so it has no derivative in the
+response. With ends that fade over a width they are parameters like the others, and least squares
+makes all of them smooth functions of the data.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jax.tree_util import register_dataclass
+
+from lisdd_jax import validation
+from lisdd_jax.hybrid.layer import CorrectedModel, Parameters
+from lisdd_jax.numerics import implicit, normal_equations, scaling
+from lisdd_jax.numerics.precision import full_precision
+from lisdd_jax.status import Status, nan_where, status_if
+
+_LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e9
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Refit:
+    """A least-squares fit of a corrected model.
+
+    Attributes:
+      parameters: of the layer; NaN under a failure.
+      residual_sum: sum of squared residuals.
+      status: int32; ``NOT_CONVERGED`` where no stationary point was found.
+    """
+
+    parameters: Parameters
+    residual_sum: jax.Array
+    status: jax.Array
+
+
+class _State(NamedTuple):
+    unknown: jax.Array
+    objective: jax.Array
+    damping: jax.Array
+    settled: jax.Array
+    num_steps: jax.Array
+
+
+def _levenberg_marquardt(
+    residuals: Callable[[jax.Array], jax.Array], start: jax.Array, max_iterations: int
+) -> jax.Array:
+    """Damped Gauss-Newton steps in units in which the columns of the Jacobian have length one."""
+
+    def objective(unknown: jax.Array) -> jax.Array:
+        total = jnp.sum(residuals(unknown) ** 2)
+        return jnp.where(jnp.isfinite(total), total, jnp.inf)
+
+    def step(state: _State) -> _State:
+        jacobian, left = jax.jacfwd(residuals)(state.unknown), residuals(state.unknown)
+        gram = jacobian.T @ jacobian
+        damped = gram + state.damping * jnp.diag(jnp.diagonal(gram))
+        direction = normal_equations.sweep(damped, jacobian.T @ left).solution
+        moved = state.unknown - direction
+        value = objective(moved)
+        better = value < state.objective
+        damping = jnp.where(better, state.damping / 10, state.damping * 10)
+        small = value > (1 - jnp.sqrt(jnp.finfo(left.dtype).eps)) * state.objective
+        return _State(
+            jnp.where(better, moved, state.unknown),
+            jnp.where(better, value, state.objective),
+            jnp.maximum(damping, _LEAST_DAMPING),
+            (better & small) | (damping > _MOST_DAMPING),
+            state.num_steps + 1,
+        )
+
+    def going_on(state: _State) -> jax.Array:
+        return ~state.settled & (state.num_steps < max_iterations)
+
+    no = jnp.zeros((), bool)
+    begin = _State(start, objective(start), jnp.full((), 1e-3, start.dtype), no, jnp.int32(0))
+    return lax.while_loop(going_on, step, begin).unknown
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+@full_precision
+def _refit(
+    model: CorrectedModel,
+    max_iterations: int,
+    parameters: Parameters,
+    inputs: Any,
+    response: jax.Array,
+    mask: jax.Array,
+) -> Refit:
+    free = {"physics": parameters.physics, "weights": parameters.weights}
+    free |= {"lower": parameters.lower, "upper": parameters.upper}
+    flat, unravel = ravel_pytree(free)
+    width = parameters.log_width
+
+    def with_numbers(flat: jax.Array) -> Parameters:
+        return Parameters(**unravel(flat), log_width=width)
+
+    def left(flat: jax.Array) -> jax.Array:
+        return jnp.where(mask, response - model.apply(with_numbers(flat), inputs), 0.0)
+
+    fixed = lax.stop_gradient(flat)
+    norms = scaling.column_norms(jax.jacfwd(left)(fixed))
+    size = scaling.root(jnp.sum(lax.stop_gradient(left(fixed)) ** 2))
+    size = jnp.where(size > 0, size, 1.0)
+    unit = size / norms
+
+    def residuals(unknown: jax.Array) -> jax.Array:
+        return left(fixed + unit * unknown) / size
+
+    def gradient(unknown: jax.Array) -> jax.Array:
+        return jax.grad(lambda unknown: 0.5 * jnp.sum(residuals(unknown) ** 2))(unknown)
+
+    start = _levenberg_marquardt(residuals, jnp.zeros_like(fixed), max_iterations)
+    root = implicit.find_root(gradient, start, max_iterations)
+    # What no row tells, such as the end of an open region, stays as it was.
+    found = fixed + unit * root.solution
+    failed = ~root.converged
+    shown = partial(nan_where, failed)
+    return Refit(
+        parameters=jax.tree.map(shown, with_numbers(found)),
+        residual_sum=shown(jnp.sum(left(found) ** 2)),
+        status=status_if(failed, Status.NOT_CONVERGED),
+    )
+
+
+def refit(
+    model: CorrectedModel,
+    parameters: Parameters,
+    inputs: Any,
+    response: Any,
+    *,
+    mask: Any = None,
+    max_iterations: int = 100,
+) -> Refit:
+    """Least squares for all numbers of a corrected model but its widths.
+
+    Levenberg-Marquardt steps from ``parameters``, and Newton steps on the gradient at their end.
+    Differentiable to any order in response, inputs and widths, by the implicit function theorem at
+    the stationary point. The physics learns from all rows here, those of the regions included; keep
+    to ``Diagnosis.coefficients`` where it must not.
+
+    Args:
+      model: the layer.
+      parameters: where to begin, such as those of ``from_diagnosis``.
+      inputs: operating variables, as the functions of the layer take them.
+      response: ``(n,)``.
+      mask: ``(n,)`` bool, rows to use; all where None.
+      max_iterations: most steps of either kind (static).
+
+    Returns:
+      A ``Refit``.
+
+    Raises:
+      ValueError, TypeError: shapes, types or concrete values do not fit.
+
+    References:
+      Moré (1978), The Levenberg-Marquardt algorithm: implementation and theory, Numerical Analysis
+      (Lecture Notes in Mathematics 630).
+    """
+    response = validation.float_array("response", response)
+    validation.check_count("max_iterations", max_iterations, 1)
+    mask = validation.mask_array(mask, response.shape[0])
+    validation.check_finite("response", response, mask)
+    shape = jax.eval_shape(model.apply, parameters, inputs).shape
+    if shape != response.shape:
+        raise ValueError(
+            f"model must give one prediction per row, shape {response.shape}, got shape {shape}"
+        )
+    return _refit(model, max_iterations, parameters, inputs, response, mask)

@@ -1,0 +1,233 @@
+"""The published diagnosis as a smooth function of its inputs."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.tree_util import register_dataclass
+
+from lisdd_jax import diagnosis, published, selection, validation
+from lisdd_jax.config import Config
+from lisdd_jax.hybrid import gates, soft_regime, soft_selection
+from lisdd_jax.numerics import random_split, scaling
+from lisdd_jax.numerics.precision import full_precision
+from lisdd_jax.prepared import Prepared, prepare
+from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
+
+LOWEST_TEMPERATURE = 1e-3
+# Beyond it the smooth absolute value has no median of the size of the noise.
+HIGHEST_TEMPERATURE = 0.5
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SmoothDiagnosis:
+    """Physics, map, form and certificate under smooth gates; NaN under a failure.
+
+    Attributes:
+      coefficients: ``(p,)`` the trusted physics.
+      scale: noise scale.
+      lower, upper: ``(R,)`` cell edges in units of the axis.
+      log_p_value: ``(R,)`` of the energy test of every cell.
+      flagged: ``(R,)`` in [0, 1], how far a cell is outside the clean regime.
+      support_weights: ``(S,)`` in the order of ``selection.supports``.
+      form_coefficients: ``(L,)`` of the missing terms, averaged over the supports.
+      statistic: partial F of what split A shows, on split B, averaged over its supports.
+      test_log_p_value: log p-value of it, averaged likewise and multiplied by the smooth flag that
+        any cell is flagged at all; 0 where nothing is.
+      objective: log root mean square of what the corrected model leaves: a smooth loss for what
+        lies behind the inputs.
+      status: int32.
+    """
+
+    coefficients: jax.Array
+    scale: jax.Array
+    lower: jax.Array
+    upper: jax.Array
+    log_p_value: jax.Array
+    flagged: jax.Array
+    support_weights: jax.Array
+    form_coefficients: jax.Array
+    statistic: jax.Array
+    test_log_p_value: jax.Array
+    objective: jax.Array
+    status: jax.Array
+
+
+class _Stages(NamedTuple):
+    regime: soft_regime.SoftRegime
+    initial: jax.Array
+    weights: jax.Array
+    coefficients: jax.Array
+    inside: jax.Array
+    status: jax.Array
+
+
+def _run_stages(
+    keys: jax.Array,
+    data: Prepared,
+    before: jax.Array,
+    mask: jax.Array,
+    membership: jax.Array,
+    config: Config,
+    temperature: jax.Array,
+) -> _Stages:
+    """Stages 1 to 3 on the rows in ``mask``; keys ``(2,)`` of the start and of the holdout."""
+    hard = published.fit_physics(keys[0], lax.stop_gradient(data), before, mask, config)
+    failed = is_failure(hard.status)
+    initial = data.frame.solution(jnp.where(failed, 0.0, lax.stop_gradient(hard.coefficients)))
+    basis = jnp.where(mask[:, None], data.basis, 0.0)
+    about = jnp.where(mask, data.centered - data.basis @ initial, 0.0)
+    regime = soft_regime.fit(basis, about, membership, mask, config.alpha_cell, temperature)
+    inside = (membership @ regime.flagged) * mask
+    # The halves are those of the hard algorithm; rows outside its regions follow a coin as well.
+    within = mask & jnp.append(hard.flagged, False)[data.cell]
+    key_in, key_out = keys[1], jax.random.fold_in(keys[1], 1)
+    first = random_split.random_half(key_in, within) | random_split.random_half(
+        key_out, mask & ~within
+    )
+    table = selection.supports(data.features.shape[1], config.max_terms)
+    columns = jnp.column_stack([data.features, regime.residual])
+    fit, score = (
+        soft_selection.weighted_products(columns, inside * half) for half in (first, mask & ~first)
+    )
+    num_score = jnp.sum(inside * (mask & ~first))
+    errors = soft_selection.holdout_errors(fit, score, num_score, table)
+    weights = soft_selection.support_weights(
+        errors, table.sum(axis=1), config.tolerance, temperature
+    )
+    return _Stages(
+        regime=regime,
+        initial=initial,
+        weights=weights,
+        coefficients=soft_selection.average_coefficients(fit + score, table, weights),
+        inside=inside,
+        status=first_failure(
+            hard.status, status_if(~regime.converged & ~failed, Status.NOT_CONVERGED)
+        ),
+    )
+
+
+def _certify(
+    data: Prepared, split: _Stages, mask: jax.Array, membership: jax.Array, config: Config
+) -> soft_selection.SoftTest:
+    """What split A shows, tested on the rows of split B in ``mask``."""
+    table = selection.supports(data.features.shape[1], config.max_terms)
+    inside = membership @ split.regime.flagged
+    residual = data.centered - data.basis @ split.initial
+    added = data.features * inside[:, None]
+    added = added / scaling.column_norms(added / jnp.sqrt(added.shape[0]))
+    columns = jnp.column_stack([data.basis, added, residual])
+    products = soft_selection.weighted_products(columns, mask.astype(columns.dtype))
+    size = data.basis.shape[1]
+    test = soft_selection.partial_f(products, jnp.sum(mask), size, table, split.weights)
+    any_flagged = 1 - jnp.prod(1 - split.regime.flagged)
+    return test._replace(log_p_value=test.log_p_value * any_flagged)
+
+
+@jax.jit
+@full_precision
+def _smooth_diagnose(
+    key: jax.Array,
+    design: jax.Array,
+    response: jax.Array,
+    axis: jax.Array,
+    features: jax.Array,
+    edges: jax.Array,
+    mask: jax.Array,
+    config: Config,
+    temperature: jax.Array,
+) -> SmoothDiagnosis:
+    keys = jax.random.split(key, 5)
+    data, data_status = prepare(design, response, axis, features, edges, mask)
+    sizes = scaling.column_norms(data.features / jnp.sqrt(len(response)))
+    data = data._replace(features=data.features / sizes)
+    width = temperature * (edges[-1] - edges[0]) / (edges.shape[0] - 1)
+    position = jnp.where(data.mask, data.axis, lax.stop_gradient(edges[0]))
+    membership = gates.cell_membership(position, edges, width)
+    halves = random_split.random_halves(keys[4], data.mask)
+    found = lax.map(
+        lambda part: _run_stages(
+            part[0], data, data_status, part[1], membership, config, temperature
+        ),
+        (keys[:4].reshape(2, 2), jnp.stack([data.mask, halves.first])),
+    )
+    full, split = (jax.tree.map(lambda leaf, i=i: leaf[i], found) for i in (0, 1))
+    test = _certify(data, split, data.mask & ~halves.first, membership, config)
+    failed = is_failure(full.status)
+    test_failed = failed | is_failure(split.status)
+    regime = full.regime
+    left = regime.residual - full.inside * (data.features @ full.coefficients)
+    mean_square = jnp.sum(left**2) / jnp.maximum(jnp.sum(data.mask), 1)
+    shown = partial(nan_where, failed)
+    return SmoothDiagnosis(
+        coefficients=shown(data.frame.coefficients(full.initial + regime.step)),
+        scale=shown(regime.scale),
+        lower=edges[:-1],
+        upper=edges[1:],
+        log_p_value=shown(regime.log_p_value),
+        flagged=shown(regime.flagged),
+        support_weights=shown(full.weights),
+        form_coefficients=shown(full.coefficients / sizes),
+        statistic=nan_where(test_failed, test.statistic),
+        test_log_p_value=nan_where(test_failed, test.log_p_value),
+        objective=shown(0.5 * jnp.log(jnp.where(failed, 1.0, mean_square))),
+        status=full.status,
+    )
+
+
+def smooth_diagnose(
+    design: Any,
+    response: Any,
+    axis: Any,
+    features: Any,
+    *,
+    key: jax.Array,
+    temperature: Any = 0.05,
+    config: Config | None = None,
+    edges: Any = None,
+    mask: Any = None,
+) -> SmoothDiagnosis:
+    """The published diagnosis with smooth gates in place of its decisions.
+
+    A cell's weight in the physics falls as ``sigmoid((log p - log alpha_cell) / (T |log
+    alpha_cell|))``, a row counts in neighbouring cells by logistic steps of width ``T`` cells at
+    the edges, the noise scale is a median absolute deviation with the sign smoothed over ``T``
+    scales, and every support has a weight (``soft_selection.support_weights``). The physics solves
+    the smooth system near the hard answer. As ``T`` falls to zero all of this becomes the hard
+    answer; ``LOWEST_TEMPERATURE`` is the smallest that is supported.
+
+    Differentiable to any order, forward and reverse, in all arrays, edges, temperature and the
+    numbers of ``config``. Derivatives are implicit: no iteration is unrolled. The halves and the
+    hard answer from which the system is solved are taken as constant.
+
+    Args:
+      design, response, axis, features, key, edges, mask: as for ``diagnose``.
+      temperature: in ``[LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE]``; traced.
+      config: settings of the published method; ``Config.paper()`` where None.
+
+    Returns:
+      A ``SmoothDiagnosis``; NaN under a failure of the hard algorithm and under
+      ``NOT_CONVERGED``. Derivatives are zero there.
+
+    Raises:
+      ValueError, TypeError: shapes, types or concrete values do not fit.
+
+    References:
+      Wang, Localized and identifiable discovery of model discrepancy, algorithm 1. Krantz and Parks
+      (2013), The Implicit Function Theorem, chapter 3.
+    """
+    config = Config.paper() if config is None else config
+    if config.method != "published":
+        raise ValueError(
+            f"config must have method 'published' for the smooth form, got {config.method!r}"
+        )
+    arrays, edges, mask, config = diagnosis.check_arguments(
+        design, response, axis, features, config=config, edges=edges, mask=mask
+    )
+    validation.check_number("temperature", temperature, LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)
+    temperature = jnp.asarray(temperature, arrays[0].dtype)
+    return _smooth_diagnose(validation.check_key(key), *arrays, edges, mask, config, temperature)

@@ -1,0 +1,199 @@
+"""Derivatives of diagnoses: against finite differences, and never NaN.
+
+Hard diagnoses have the derivatives of the selected estimator; where a decision lies within the step
+of the finite difference there is nothing to compare with, and the problem is left out and counted.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lisdd_jax import Config, diagnose
+from lisdd_jax.hybrid.smooth_diagnosis import smooth_diagnose
+
+NUM, CELLS, STEP = 90, 6, 1e-6
+EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)
+KEY = jax.random.key(11)
+PUBLISHED = Config.paper(num_starts=20)
+CALIBRATED = Config(max_terms=1, max_regions=2, num_blocks=32, window=2)
+
+
+def problem(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, NUM)
+    other = rng.normal(size=NUM)
+    features = np.column_stack([x**2, x**3, np.sin(3 * x)])
+    region = (x > -0.2) & (x < 0.5) if seed % 2 else x > 1 / 3
+    response = -x - 0.5 * other + np.where(region, (2 + rng.normal()) * x**2, 0)
+    response = response + 0.1 * rng.normal(size=NUM)
+    return np.column_stack([x, other]), response, x, features, rng.uniform(size=NUM) > 0.1
+
+
+def hard(config, design, response, axis, features, mask):
+    """Continuous results, and the decisions behind them."""
+    found = diagnose(
+        design, response, axis, features, key=KEY, config=config, edges=EDGES, mask=mask
+    )
+    numbers = {
+        "coefficients": found.coefficients,
+        "covariance": found.covariance,
+        "scale": found.scale,
+        "cell_statistic": found.cells.statistic,
+        "cell_log_p": found.cells.log_p_value,
+        "cell_rms": found.cells.rms,
+        "lower": found.regions.lower,
+        "upper": found.regions.upper,
+        "region_coefficients": found.regions.coefficients,
+        "region_log_p": found.regions.log_p_value,
+        "stderr": found.form.stderr,
+        "error": found.form.error,
+        "errors": found.form.errors,
+        "statistic": found.test.statistic,
+        "log_p": found.test.log_p_value,
+        "p_robust": found.test.p_value_robust,
+    }
+    decisions = (found.cells.flagged, found.regions.support, found.regions.count)
+    return numbers, (*decisions, found.test.flagged, found.test.support)
+
+
+def smooth(temperature, design, response, axis, features, mask):
+    found = smooth_diagnose(
+        design,
+        response,
+        axis,
+        features,
+        key=KEY,
+        config=PUBLISHED,
+        edges=EDGES,
+        mask=mask,
+        temperature=temperature,
+    )
+    numbers = {name: value for name, value in vars(found).items() if name != "status"}
+    return numbers, (found.status,)
+
+
+def compare(function, seeds, kinked=False):
+    """Relative errors of directional derivatives, for every number a list over problems."""
+    rng = np.random.default_rng(0)
+    arrays = [np.stack(parts) for parts in zip(*map(problem, seeds), strict=True)]
+    data, mask = arrays[:4], arrays[4]
+    change = [rng.normal(size=part.shape) for part in data]
+
+    def values(offset, data, change, mask):
+        moved = [part + offset * by for part, by in zip(data, change, strict=True)]
+        return function(*moved, mask)
+
+    def slope(data, change, mask):
+        def numbers(*data):
+            return function(*data, mask)[0]
+
+        return jax.jvp(numbers, tuple(data), tuple(change))[1]
+
+    def at(offset):
+        return batch(jnp.asarray(offset), data, change, mask)
+
+    batch = jax.jit(lambda offset, *parts: jax.lax.map(lambda part: values(offset, *part), parts))
+    slopes = jax.jit(lambda *parts: jax.lax.map(lambda part: slope(*part), parts))(
+        data, change, mask
+    )
+    found = [at(k * STEP) for k in (-2, -1, 0, 1, 2)]
+    numbers, decisions = zip(*found, strict=True)
+    errors = {name: [] for name in slopes}
+    for i in range(len(seeds)):
+        here = [{name: np.asarray(part[name][i]) for name in part} for part in numbers]
+        kinds = zip(*decisions, strict=True)
+        if any(not np.array_equal(kind[0][i], one[i]) for kind in kinds for one in kind):
+            continue
+        for name in slopes:
+            found = error(np.stack([one[name] for one in here]), slopes[name][i], kinked)
+            errors[name] += [found] if found is not None else []
+    return errors
+
+
+def error(values, slope, kinked):
+    """Error of a slope relative to the largest; None where the values have a kink or jump.
+
+    A slope that is wrong away from switches is no kink: the values lie on one straight line.
+    """
+    defined = np.isfinite(values).all(axis=0)
+    values, slope = values[:, defined], np.asarray(slope)[defined]
+    each = np.diff(values, axis=0) / STEP
+    # Fourth order, so that the curvature of the tails does not matter.
+    wanted = (8 * (values[3] - values[1]) - (values[4] - values[0])) / (12 * STEP)
+    size = np.max(np.abs(wanted), initial=1e-3)
+    if kinked and np.max(np.ptp(each, axis=0), initial=0.0) > 1e-2 * size:
+        return None
+    return np.max(np.abs(wanted - slope), initial=0.0) / size
+
+
+def assert_small(errors, least):
+    for name, each in errors.items():
+        assert len(each) >= least, name
+        assert max(each) < 1e-6, name
+
+
+@pytest.mark.parametrize("config", [PUBLISHED, CALIBRATED], ids=["published", "calibrated"])
+def test_the_selected_estimator_against_finite_differences(config):
+    assert_small(compare(partial(hard, config), range(50), kinked=True), least=45)
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.3])
+def test_the_smooth_form_against_finite_differences(temperature):
+    assert_small(compare(partial(smooth, temperature), range(50)), least=50)
+
+
+def awkward(seed):
+    """Masked rows, ties, empty cells, twins among the terms, exact data: not all solvable."""
+    rng = np.random.default_rng(seed)
+    design, response, x, features, _ = problem(seed)
+    if seed % 3 == 0:
+        x = np.round(4 * x) / 4
+        features = np.column_stack([x**2, x**3, np.sin(3 * x)])
+    if seed % 4 == 0:
+        x = np.where((x > 0) & (x < 1 / 3), 0.5, x)
+    if seed % 5 == 0:
+        response = np.round(response, 1)
+    if seed % 7 == 0:
+        features[:, 1] = 2 * features[:, 0]
+    if seed % 11 == 0:
+        features[:, 2] = 0
+    if seed % 13 == 0:
+        response = design @ [1.0, 2.0]
+    if seed % 17 == 0:
+        design[:, 1] = design[:, 0]
+    if seed % 19 == 0:
+        response = np.zeros(NUM)
+    return design, response, x, features, rng.uniform(size=NUM) < rng.choice([0.0, 0.1, 0.6, 1.0])
+
+
+def finite_sum(numbers):
+    """What a user would train on who masks what is undefined."""
+    return sum(
+        jnp.sum(jnp.where(jnp.isfinite(value), value, 0.0)) for value in jax.tree.leaves(numbers)
+    )
+
+
+def count_nan(function, num):
+    arrays = [np.stack(parts) for parts in zip(*map(awkward, range(num)), strict=True)]
+
+    def gradient(part):
+        *data, mask = part
+        loss = lambda *data: finite_sum(function(*data, mask)[0])  # noqa: E731
+        found = jax.grad(loss, argnums=(0, 1, 2, 3))(*data)
+        return jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in found])
+
+    sound = jax.jit(lambda parts: jax.lax.map(gradient, parts))(arrays)
+    return int(np.sum(~np.asarray(sound)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [partial(hard, PUBLISHED), partial(smooth, 0.1), partial(hard, CALIBRATED)],
+    ids=["published", "smooth", "calibrated"],
+)
+@pytest.mark.parametrize("num", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_gradient_is_nan(function, num):
+    assert count_nan(function, num) == 0
