@@ -1,1 +1,39 @@
-"""The diagnosis inside differentiable models."""
+"""The diagnosis inside differentiable models; ``hybrid.training`` needs Optax besides."""
+
+from lisdd_jax.hybrid.layer import CorrectedModel, Parameters, from_diagnosis
+from lisdd_jax.hybrid.nonlinear import NonlinearDiagnosis, diagnose_nonlinear
+from lisdd_jax.hybrid.refitting import Refit, refit
+from lisdd_jax.hybrid.smooth_diagnosis import (
+    HIGHEST_TEMPERATURE,
+    LOWEST_TEMPERATURE,
+    SmoothDiagnosis,
+    smooth_diagnose,
+)
+from lisdd_jax.hybrid.trajectories import (
+    Projected,
+    Rollout,
+    Smoothed,
+    local_polynomial,
+    project,
+    rollout,
+)
+
+__all__ = [
+    "HIGHEST_TEMPERATURE",
+    "LOWEST_TEMPERATURE",
+    "CorrectedModel",
+    "NonlinearDiagnosis",
+    "Parameters",
+    "Projected",
+    "Refit",
+    "Rollout",
+    "SmoothDiagnosis",
+    "Smoothed",
+    "diagnose_nonlinear",
+    "from_diagnosis",
+    "local_polynomial",
+    "project",
+    "refit",
+    "rollout",
+    "smooth_diagnose",
+]

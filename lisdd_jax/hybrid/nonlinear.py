@@ -16,11 +16,12 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
-from lisdd_jax import concentration, diagnosis, validation
+from lisdd_jax import cell_fits, clean_regime, concentration, diagnosis, validation
 from lisdd_jax.config import Config
 from lisdd_jax.numerics import implicit, order, scaling
 from lisdd_jax.numerics.frame import whiten
 from lisdd_jax.numerics.precision import full_precision
+from lisdd_jax.prepared import prepare
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
@@ -156,9 +157,13 @@ def _diagnose_nonlinear(
     def predicted(theta: jax.Array) -> jax.Array:
         return jnp.where(mask, model(unravel(theta), inputs), 0.0)
 
-    def linearized(theta: jax.Array) -> Diagnosis:
+    def linear_model(theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Design and response of the model linearised at ``theta``."""
         design = jax.jacfwd(predicted)(theta)
-        target = jnp.where(mask, response - predicted(theta), 0.0) + design @ theta
+        return design, jnp.where(mask, response - predicted(theta), 0.0) + design @ theta
+
+    def linearized(theta: jax.Array) -> Diagnosis:
+        design, target = linear_model(theta)
         return diagnosis.run(key_run, design, target, axis, features, edges, mask, config)
 
     start = _robust_start(
@@ -167,11 +172,25 @@ def _diagnose_nonlinear(
     start = lax.stop_gradient(start)
     unit = _standard_errors(predicted, start, response, mask)
 
+    def on_clean_cells(scaled: jax.Array) -> jax.Array:
+        """The published refit, which bears the curvature that is left of a start far away."""
+        theta = scaled * unit
+        data, status = prepare(*linear_model(theta), axis, features, edges, mask)
+        initial = data.frame.solution(theta)
+        rows = cell_fits.make_rows(
+            data.basis, data.centered, data.mask, data.cell, initial, len(edges) - 1, data.level
+        )
+        found = clean_regime.search(rows, config.alpha_cell, config.max_iterations)
+        refitted = clean_regime.summarize(data.frame, initial, rows, found, status)
+        return jnp.where(is_failure(refitted.status), scaled, refitted.coefficients / unit)
+
+    start = implicit.fixed_point(on_clean_cells, start / unit, max_iterations).solution
+
     def update(scaled: jax.Array) -> jax.Array:
         found = linearized(scaled * unit)
         return jnp.where(is_failure(found.status), scaled, found.coefficients / unit)
 
-    fixed = implicit.fixed_point(update, start / unit, max_iterations)
+    fixed = implicit.fixed_point(update, start, max_iterations)
     found = linearized(fixed.solution * unit)
     status = first_failure(found.status, status_if(~fixed.converged, Status.NOT_CONVERGED))
     return NonlinearDiagnosis(
@@ -199,8 +218,9 @@ def diagnose_nonlinear(
     """Diagnose a model that is non-linear in its parameters.
 
     Damped Gauss-Newton steps on the least trimmed squares of the model lead from ``theta`` to the
-    regime that most rows obey; from there ``theta`` is replaced by the coefficients that
-    ``diagnose`` gives for the model linearised at ``theta``, until it stays.
+    regime that most rows obey, and steps of the published clean-regime iteration near its solution.
+    From there ``theta`` is replaced by the coefficients that ``diagnose`` gives for the model
+    linearised at ``theta``, until it stays.
 
     Differentiable in what ``inputs`` holds, response, axis and features, not in the initial
     parameters: the derivative is that of the fixed point, by the implicit function theorem, and

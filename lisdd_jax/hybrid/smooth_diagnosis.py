@@ -34,10 +34,10 @@ class SmoothDiagnosis:
       log_p_value: ``(R,)`` of the energy test of every cell.
       flagged: ``(R,)`` in [0, 1], how far a cell is outside the clean regime.
       support_weights: ``(S,)`` in the order of ``selection.supports``.
-      form_coefficients: ``(L,)`` of the missing terms, averaged over the supports.
+      form_coefficients: ``(L,)`` of the missing terms, averaged over the supports, times the smooth
+        flag that any cell is flagged at all; 0 where nothing is.
       statistic: partial F of what split A shows, on split B, averaged over its supports.
-      test_log_p_value: log p-value of it, averaged likewise and multiplied by the smooth flag that
-        any cell is flagged at all; 0 where nothing is.
+      test_log_p_value: log p-value of it, averaged and multiplied likewise.
       objective: log root mean square of what the corrected model leaves: a smooth loss for what
         lies behind the inputs.
       status: int32.
@@ -103,7 +103,8 @@ def _run_stages(
         regime=regime,
         initial=initial,
         weights=weights,
-        coefficients=soft_selection.average_coefficients(fit + score, table, weights),
+        coefficients=soft_selection.average_coefficients(fit + score, table, weights)
+        * _any(regime.flagged),
         inside=inside,
         status=first_failure(
             hard.status, status_if(~regime.converged & ~failed, Status.NOT_CONVERGED)
@@ -124,8 +125,12 @@ def _certify(
     products = soft_selection.weighted_products(columns, mask.astype(columns.dtype))
     size = data.basis.shape[1]
     test = soft_selection.partial_f(products, jnp.sum(mask), size, table, split.weights)
-    any_flagged = 1 - jnp.prod(1 - split.regime.flagged)
-    return test._replace(log_p_value=test.log_p_value * any_flagged)
+    return test._replace(log_p_value=test.log_p_value * _any(split.regime.flagged))
+
+
+def _any(flagged: jax.Array) -> jax.Array:
+    """Smooth flag that some cell is flagged."""
+    return 1 - jnp.prod(1 - flagged)
 
 
 @jax.jit
@@ -145,7 +150,7 @@ def _smooth_diagnose(
     data, data_status = prepare(design, response, axis, features, edges, mask)
     sizes = scaling.column_norms(data.features / jnp.sqrt(len(response)))
     data = data._replace(features=data.features / sizes)
-    width = temperature * (edges[-1] - edges[0]) / (edges.shape[0] - 1)
+    width = temperature**2 * (edges[-1] - edges[0]) / (edges.shape[0] - 1)
     position = jnp.where(data.mask, data.axis, lax.stop_gradient(edges[0]))
     membership = gates.cell_membership(position, edges, width)
     halves = random_split.random_halves(keys[4], data.mask)
@@ -194,7 +199,7 @@ def smooth_diagnose(
     """The published diagnosis with smooth gates in place of its decisions.
 
     A cell's weight in the physics falls as ``sigmoid((log p - log alpha_cell) / (T |log
-    alpha_cell|))``, a row counts in neighbouring cells by logistic steps of width ``T`` cells at
+    alpha_cell|))``, a row counts in neighbouring cells by logistic steps of width ``T^2`` cells at
     the edges, the noise scale is a median absolute deviation with the sign smoothed over ``T``
     scales, and every support has a weight (``soft_selection.support_weights``). The physics solves
     the smooth system near the hard answer. As ``T`` falls to zero all of this becomes the hard

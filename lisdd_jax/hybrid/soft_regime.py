@@ -13,9 +13,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from lisdd_jax.hybrid import gates
-from lisdd_jax.numerics import implicit, order, tails
+from lisdd_jax.numerics import implicit, normal_equations, order, tails
 
 _MAD_AT_NORMAL = 1.4826
+_MAX_ALTERNATIONS, _NEAR = 60, 1e-3
 
 
 class SoftRegime(NamedTuple):
@@ -38,25 +39,95 @@ class SoftRegime(NamedTuple):
     converged: jax.Array
 
 
-def _cell_products(columns: jax.Array, membership: jax.Array) -> jax.Array:
-    """Sums of products of columns ``(n, m)`` per cell, ``(R, m, m)``."""
-    return jnp.einsum("nr,ni,nj->rij", membership, columns, columns)
+class _System(NamedTuple):
+    """The equations: rows, sums over cells, and the units of the unknowns.
+
+    The unknowns are the step of the coefficients and the middle of the residuals over ``unit``, and
+    the log of their spread over its hard value.
+    """
+
+    basis: jax.Array
+    residual: jax.Array
+    share: jax.Array
+    products: jax.Array
+    num_rows: jax.Array
+    log_alpha: jax.Array
+    temperature: jax.Array
+    unit: jax.Array
+
+    def unpack(self, unknown: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Step of the coefficients, middle, and noise scale."""
+        scale = self.unit * jnp.exp(unknown[-1])
+        return self.unit * unknown[:-2], self.unit * unknown[-2], scale
+
+    def flag(self, move: jax.Array, scale: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Log p-value of every cell and the smooth flag."""
+        count, direction = self.num_rows, jnp.append(-move, 1.0)
+        energy = jnp.einsum("i,rij,j->r", direction, self.products, direction)
+        filled = count > jnp.finfo(count.dtype).tiny
+        statistic = jnp.where(filled, energy, 0.0) / scale**2
+        tail = tails.chi2_logsf(statistic, jnp.where(filled, count, 1.0))
+        log_p = jnp.where(filled, tail, 0.0)
+        distance = (self.log_alpha - log_p) / (self.temperature * -self.log_alpha)
+        # A cell that only borrows rows from its neighbours is no evidence of its own.
+        return log_p, jax.nn.sigmoid(distance) * count / (count + self.temperature)
+
+    def trusted(self, move: jax.Array, scale: jax.Array) -> jax.Array:
+        """Sums of products of basis and residual under the trust in the cells."""
+        _, flagged = self.flag(move, scale)
+        return jnp.einsum("r,rij->ij", 1 - flagged, self.products)
+
+    def scale_equations(self, unknown: jax.Array) -> jax.Array:
+        """Half of the residuals lie above the middle, and half farther from it than the spread."""
+        move, middle, scale = self.unpack(unknown)
+        spread = scale / _MAD_AT_NORMAL
+        width = self.temperature * spread
+        deviation = self.residual - self.basis @ move - middle
+        beyond = gates.magnitude(deviation, width) - spread
+        halves = [jnp.sum(self.share * gates.sign(part, width)) for part in (deviation, beyond)]
+        return jnp.stack(halves)
+
+    def equations(self, unknown: jax.Array) -> jax.Array:
+        """All equations, zero at the fixed point."""
+        move, _, scale = self.unpack(unknown)
+        pooled = self.trusted(move, scale)[:-1] @ jnp.append(-move, 1.0)
+        return jnp.concatenate(
+            [pooled / (self.unit * jnp.sum(self.num_rows)), self.scale_equations(unknown)]
+        )
+
+    def alternate(self, unknown: jax.Array) -> jax.Array:
+        """The scale given the coefficients, and half a step to the coefficients given the scale."""
+        law = unknown[:-2]
+
+        def given_law(rest: jax.Array) -> jax.Array:
+            return self.scale_equations(jnp.append(law, rest))
+
+        rest = implicit.find_root(given_law, unknown[-2:]).solution
+        move, _, scale = self.unpack(jnp.append(law, rest))
+        table = self.trusted(move, scale)
+        fit = normal_equations.sweep(table[:-1, :-1], table[:-1, -1])
+        return jnp.append((law + fit.solution / self.unit) / 2, rest)
 
 
-def _flag(
-    energy: jax.Array,
-    count: jax.Array,
-    scale: jax.Array,
-    log_alpha: jax.Array,
-    temperature: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """Log p-value of every cell and the smooth flag."""
-    filled = count > jnp.finfo(count.dtype).tiny
-    statistic = jnp.where(filled, energy, 0.0) / scale**2
-    log_p = jnp.where(filled, tails.chi2_logsf(statistic, jnp.where(filled, count, 1.0)), 0.0)
-    flag = jax.nn.sigmoid((log_alpha - log_p) / (temperature * -log_alpha))
-    # A cell that only borrows rows from its neighbours is no evidence of its own.
-    return log_p, flag * count / (count + temperature)
+_Turns = tuple[jax.Array, jax.Array, jax.Array]
+
+
+def _start(system: _System, center: jax.Array) -> jax.Array:
+    """Near the fixed point: from the hard answer by turns of scale and coefficients."""
+    hard = jnp.zeros(system.basis.shape[1] + 2, system.basis.dtype)
+    hard = hard.at[-2].set(center / system.unit)
+
+    def step(state: _Turns) -> _Turns:
+        unknown, _, num = state
+        moved = system.alternate(unknown)
+        return moved, jnp.max(jnp.abs(moved - unknown)), num + 1
+
+    def going_on(state: _Turns) -> jax.Array:
+        _, change, num = state
+        return (change > _NEAR) & (num < _MAX_ALTERNATIONS)
+
+    begin = (hard, jnp.full((), jnp.inf, hard.dtype), jnp.int32(0))
+    return lax.while_loop(going_on, step, begin)[0]
 
 
 def fit(
@@ -80,38 +151,31 @@ def fit(
     Returns:
       A ``SoftRegime``, differentiable in basis, residual, membership, level and temperature.
     """
-    size = basis.shape[1]
     ones = mask.astype(basis.dtype)
-    share = ones / jnp.maximum(jnp.sum(ones), 1.0)
+    num = jnp.maximum(jnp.sum(ones), 1.0)
     membership = membership * ones[:, None]
-    products = _cell_products(jnp.column_stack([basis, residual]), membership)
-    count = jnp.sum(membership, axis=0)
-    log_alpha = jnp.log(alpha_cell)
-    center = lax.stop_gradient(order.median(residual, mask))
+    columns = jnp.column_stack([basis, residual])
     unit = lax.stop_gradient(order.median_absolute_deviation(residual, mask))
-    unit = jnp.where(unit > 0, unit, 1.0)
-
-    def evaluate(unknown: jax.Array) -> tuple[jax.Array, SoftRegime]:
-        move, middle = unit * unknown[:size], unit * unknown[size]
-        spread = unit / _MAD_AT_NORMAL * jnp.exp(unknown[size + 1])
-        direction = jnp.append(-move, 1.0)
-        energy = jnp.einsum("i,rij,j->r", direction, products, direction)
-        scale = _MAD_AT_NORMAL * spread
-        log_p, flagged = _flag(energy, count, scale, log_alpha, temperature)
-        trust = 1 - flagged
-        pooled = jnp.einsum("r,rij->ij", trust, products)[:size] @ direction
-        rows = jnp.maximum(jnp.sum(trust * count), 1.0)
-        left = residual - basis @ move
-        width = temperature * spread
-        deviation = left - middle
-        balance = jnp.sum(share * gates.sign(deviation, width))
-        beyond = gates.magnitude(deviation, width) - spread
-        halves = jnp.sum(share * gates.sign(beyond, width))
-        equations = jnp.concatenate([pooled / (rows * unit), jnp.stack([balance, halves])])
-        regime = SoftRegime(move, scale, log_p, flagged, left * ones, jnp.zeros((), bool))
-        return equations, regime
-
-    start = jnp.zeros(size + 2, basis.dtype).at[size].set(center / unit)
-    root = implicit.find_root(lambda unknown: evaluate(unknown)[0], start)
-    regime = evaluate(root.solution)[1]
-    return regime._replace(converged=root.converged)
+    system = _System(
+        basis=basis,
+        residual=residual,
+        share=ones / num,
+        products=jnp.einsum("nr,ni,nj->rij", membership, columns, columns),
+        num_rows=jnp.sum(membership, axis=0),
+        log_alpha=jnp.log(alpha_cell),
+        temperature=temperature,
+        unit=jnp.where(unit > 0, unit, 1.0),
+    )
+    # Iterations towards the root carry no derivative.
+    start = _start(lax.stop_gradient(system), lax.stop_gradient(order.median(residual, mask)))
+    root = implicit.find_root(system.equations, start)
+    move, _, scale = system.unpack(root.solution)
+    log_p, flagged = system.flag(move, scale)
+    return SoftRegime(
+        step=move,
+        scale=scale,
+        log_p_value=log_p,
+        flagged=flagged,
+        residual=residual - basis @ move,
+        converged=root.converged,
+    )

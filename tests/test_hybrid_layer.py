@@ -1,0 +1,227 @@
+"""The layer: equal to ``predict``, trained by Optax, inside Equinox and Flax NNX, refitted."""
+
+import calibrated_data as data
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.test_util import check_grads
+
+from lisdd_jax import Config, FailedError, Status, diagnose, predict
+from lisdd_jax.hybrid import CorrectedModel, from_diagnosis, refit
+from lisdd_jax.hybrid.training import train
+
+EDGES = jnp.linspace(-3.3, 3.3, 15)
+KEY = jax.random.key(7)
+
+
+def physics(theta, inputs):
+    return inputs["design"] @ theta
+
+
+def axis(inputs):
+    return inputs["axis"]
+
+
+def features(inputs):
+    return inputs["features"]
+
+
+PARTS = {"physics": physics, "axis": axis, "features": features}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return data.oscillator(3, num=1500)
+
+
+@pytest.fixture(scope="module")
+def found(table):
+    *arrays, mask = table
+    return diagnose(*arrays, mask=mask, key=KEY, edges=EDGES)
+
+
+@pytest.fixture(scope="module")
+def inputs(table):
+    used = np.asarray(table.mask)
+    parts = {"design": table.design, "axis": table.axis, "features": table.features}
+    return {name: jnp.asarray(part)[used] for name, part in parts.items()}
+
+
+@pytest.fixture(scope="module")
+def response(table):
+    return jnp.asarray(table.response)[np.asarray(table.mask)]
+
+
+@pytest.fixture(scope="module")
+def layer(found):
+    return from_diagnosis(found, **PARTS)
+
+
+def mean_square(model, parameters, inputs, response):
+    return jnp.mean((model.apply(parameters, inputs) - response) ** 2)
+
+
+def test_at_temperature_zero_it_is_the_prediction(found, layer, inputs):
+    model, parameters = layer
+    expected = predict(found, inputs["design"], inputs["axis"], inputs["features"])
+    np.testing.assert_allclose(model.apply(parameters, inputs, 0.0), expected, rtol=1e-12)
+    near = model.apply(parameters, inputs, 1e-6)
+    assert np.mean(np.abs(near - expected) > 1e-9) < 0.01
+
+
+def test_a_region_up_to_the_end_of_the_axis_goes_on(found, inputs):
+    cells = found.cells
+    regions = found.regions
+    wide = regions.__class__(**(vars(regions) | {"lower": regions.lower.at[0].set(cells.lower[0])}))
+    opened = found.__class__(**(vars(found) | {"regions": wide}))
+    model, parameters = from_diagnosis(opened, **PARTS)
+    assert model.open_below[0]
+    beyond = {**inputs, "axis": inputs["axis"] - 10}
+    expected = predict(opened, beyond["design"], beyond["axis"], beyond["features"])
+    np.testing.assert_allclose(model.apply(parameters, beyond, 0.0), expected, rtol=1e-12)
+
+
+def test_gradients_against_finite_differences(layer, inputs, response):
+    model, parameters = layer
+    wide = {"log_width": parameters.log_width + 3}
+    parameters = parameters.__class__(**(vars(parameters) | wide))
+    loss = lambda parameters: mean_square(model, parameters, inputs, response)  # noqa: E731
+    check_grads(loss, (parameters,), order=2, modes=("fwd", "rev"), rtol=1e-5)
+
+
+def test_training_improves_the_fit_and_leaves_absent_terms_alone(layer, inputs, response):
+    model, parameters = layer
+    start = jax.tree.map(lambda leaf: leaf, parameters)
+    start = start.__class__(**(vars(start) | {"lower": start.lower + 0.05}))
+    found = train(
+        lambda *args: mean_square(model, *args),
+        start,
+        inputs,
+        response,
+        optimizer=optax.adam(0.01),
+        num_steps=200,
+    )
+    assert found.status == Status.OK
+    assert found.losses[-1] < found.losses[0]
+    absent = ~np.array(model.support)
+    np.testing.assert_array_equal(found.parameters.weights[absent], start.weights[absent])
+    np.testing.assert_allclose(found.parameters.lower, parameters.lower, atol=0.02)
+
+
+def test_training_that_explodes_says_so():
+    found = train(lambda x: jnp.sum(x**4), jnp.ones(2), optimizer=optax.sgd(10.0), num_steps=20)
+    assert found.status == Status.DIVERGED
+
+
+def test_the_refit_is_a_smooth_function_of_the_data(layer, inputs, response):
+    """Ends have derivatives in the response, which a hard diagnosis cannot have."""
+    model, parameters = layer
+    change = jnp.asarray(np.random.default_rng(0).normal(size=response.shape))
+
+    def ends(shift):
+        found = refit(model, parameters, inputs, response + shift * change)
+        return jnp.concatenate([found.parameters.lower, found.parameters.upper]), found.status
+
+    ends = jax.jit(ends)
+    value, status = ends(0.0)
+    assert status == Status.OK
+    slope = jax.jit(jax.jacrev(lambda shift: ends(shift)[0]))(0.0)
+    step = 1e-4
+    right, left, far_right, far_left = (jax.jit(ends)(k * step)[0] for k in (1.0, -1.0, 2.0, -2.0))
+    expected = (8 * (right - left) - (far_right - far_left)) / (12 * step)
+    np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(jnp.sort(jnp.abs(value)), [1.7, 1.7, 2.7, 2.7], atol=0.02)
+
+
+def test_a_diagnosis_without_regions_is_the_physics(table, inputs):
+    null = data.oscillator(1, num=1500, beta=0.0)
+    *arrays, mask = null
+    found = diagnose(*arrays, mask=mask, key=KEY, edges=EDGES)
+    model, parameters = from_diagnosis(found, **PARTS)
+    assert model.support == ()
+    expected = physics(found.coefficients, inputs)
+    np.testing.assert_allclose(model.apply(parameters, inputs), expected, rtol=1e-12)
+
+
+def test_bad_input_is_named(found, table):
+    failed = diagnose(
+        table.design,
+        np.zeros_like(table.response),
+        table.axis,
+        table.features,
+        key=KEY,
+        config=Config.paper(),
+    )
+    with pytest.raises(FailedError, match="ZERO_SCALE"):
+        from_diagnosis(failed, **PARTS)
+    with pytest.raises(TypeError, match="diagnosis must be known outside jit"):
+        jax.jit(lambda found: from_diagnosis(found, **PARTS)[1])(found)
+    with pytest.raises(ValueError, match="width must be positive"):
+        from_diagnosis(found, width=0.0, **PARTS)
+    model = CorrectedModel(support=((True,),), open_below=(False,), open_above=(False,), **PARTS)
+    with pytest.raises(ValueError, match=r"lower must have shape \(1,\)"):
+        model.init(jnp.ones(2), [0.0, 1.0], [1.0], width=0.1)
+    with pytest.raises(ValueError, match=r"weights must have shape \(1, 1\)"):
+        model.init(jnp.ones(2), [0.0], [1.0], width=0.1, weights=[[1.0, 2.0]])
+
+
+def test_inside_equinox(layer, inputs, response):
+    eqx = pytest.importorskip("equinox", reason="Equinox is not installed")
+    model, parameters = layer
+
+    class Hybrid(eqx.Module):
+        correction: object
+        network: eqx.nn.MLP
+
+        def __call__(self, inputs):
+            rest = jax.vmap(self.network)(inputs["design"])[:, 0]
+            return model.apply(self.correction, inputs) + rest
+
+    hybrid = Hybrid(parameters, eqx.nn.MLP(2, 1, 8, 1, key=KEY))
+    optimizer = optax.adam(1e-2)
+
+    @eqx.filter_jit
+    def step(hybrid, memory):
+        loss = lambda hybrid: jnp.mean((hybrid(inputs) - response) ** 2)  # noqa: E731
+        value, gradient = eqx.filter_value_and_grad(loss)(hybrid)
+        update, memory = optimizer.update(gradient, memory)
+        return eqx.apply_updates(hybrid, update), memory, value
+
+    memory = optimizer.init(eqx.filter(hybrid, eqx.is_inexact_array))
+    losses = []
+    for _ in range(5):
+        hybrid, memory, value = step(hybrid, memory)
+        losses.append(float(value))
+    assert losses[-1] < losses[0]
+    assert not np.array_equal(hybrid.correction.physics, parameters.physics)
+
+
+def test_inside_flax_nnx(layer, inputs, response):
+    nnx = pytest.importorskip("flax.nnx", reason="Flax is not installed")
+    model, parameters = layer
+
+    class Hybrid(nnx.Module):
+        def __init__(self, rngs):
+            leaves, self.structure = jax.tree.flatten(parameters)
+            self.leaves = nnx.List([nnx.Param(leaf) for leaf in leaves])
+            self.network = nnx.Linear(2, 1, param_dtype=jnp.float64, rngs=rngs)
+
+        def __call__(self, inputs):
+            leaves = [leaf.get_value() for leaf in self.leaves]
+            correction = model.apply(jax.tree.unflatten(self.structure, leaves), inputs)
+            return correction + self.network(inputs["design"])[:, 0]
+
+    hybrid = Hybrid(nnx.Rngs(0))
+    optimizer = nnx.Optimizer(hybrid, optax.adam(1e-2), wrt=nnx.Param)
+
+    @nnx.jit
+    def step(hybrid, optimizer):
+        loss = lambda hybrid: jnp.mean((hybrid(inputs) - response) ** 2)  # noqa: E731
+        value, gradient = nnx.value_and_grad(loss)(hybrid)
+        optimizer.update(hybrid, gradient)
+        return value
+
+    losses = [float(step(hybrid, optimizer)) for _ in range(5)]
+    assert losses[-1] < losses[0]

@@ -1,0 +1,154 @@
+"""The smooth form: the hard answer in the limit, second derivatives, transforms, statuses."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_derivatives import EDGES, KEY, PUBLISHED, problem
+
+from lisdd_jax import Config, Status, diagnose
+from lisdd_jax.hybrid import LOWEST_TEMPERATURE, smooth_diagnose
+
+
+def smooth(temperature, design, response, axis, features, mask):
+    return smooth_diagnose(
+        design,
+        response,
+        axis,
+        features,
+        key=KEY,
+        config=PUBLISHED,
+        edges=EDGES,
+        mask=mask,
+        temperature=temperature,
+    )
+
+
+def stack(seeds):
+    return [np.stack(parts) for parts in zip(*map(problem, seeds), strict=True)]
+
+
+@pytest.fixture(scope="module")
+def several():
+    """Problems whose hard iteration ends at a fixed point, with the hard answers."""
+    arrays = stack(range(30))
+
+    def one(part):
+        *data, mask = part
+        return diagnose(*data, key=KEY, config=PUBLISHED, edges=EDGES, mask=mask)
+
+    hard = jax.jit(lambda parts: jax.lax.map(one, parts))(arrays)
+    kept = np.flatnonzero(np.asarray(hard.status) == Status.OK)
+    assert len(kept) >= 25
+    return [part[kept] for part in arrays], jax.tree.map(lambda leaf: leaf[kept], hard)
+
+
+@pytest.fixture(scope="module")
+def run_smooth():
+    return jax.jit(
+        lambda temperature, parts: jax.lax.map(lambda part: smooth(temperature, *part), parts)
+    )
+
+
+def gap(found, hard):
+    """Largest relative difference of physics and form, for every problem."""
+    pairs = (
+        (found.coefficients, hard.coefficients),
+        (found.form_coefficients, hard.form.coefficients),
+    )
+    sizes = [np.max(np.abs(b), axis=1) for _, b in pairs]
+    gaps = [np.max(np.abs(a - b), axis=1) for a, b in pairs]
+    # Where nothing is missing the form is zero, and a gap is absolute.
+    return np.max([g / np.where(s > 0, s, 1.0) for g, s in zip(gaps, sizes, strict=True)], axis=0)
+
+
+def test_it_tends_to_the_hard_answer(several, run_smooth):
+    """All but where a decision of the hard answer lies within the lowest temperature."""
+    arrays, hard = several
+    found = run_smooth(LOWEST_TEMPERATURE, arrays)
+    assert (found.status == Status.OK).all()
+    np.testing.assert_allclose(found.flagged, hard.cells.flagged, atol=1e-3)
+    # Two supports whose errors are within the temperature of each other share the weight.
+    decided = (found.support_weights.max(axis=1) > 0.999) | ~hard.cells.flagged.any(axis=1)
+    assert decided.sum() >= len(decided) - 2
+    assert gap(found, hard)[decided].max() < 1e-3
+    np.testing.assert_allclose(found.scale, hard.scale, rtol=5e-3)
+    certified = np.isfinite(hard.test.log_p_value)
+    np.testing.assert_allclose(
+        found.test_log_p_value[certified], hard.test.log_p_value[certified], rtol=1e-2
+    )
+    warmer = gap(run_smooth(0.1, arrays), hard)
+    assert np.median(warmer) > np.median(gap(found, hard))
+
+
+def test_second_derivatives_of_the_objective(run_smooth):
+    *data, mask = map(jnp.asarray, problem(1))
+    direction = jnp.asarray(np.random.default_rng(0).normal(size=data[1].shape))
+
+    def slope(shift):
+        def objective(shift):
+            moved = data[1] + shift * direction
+            return smooth(0.2, data[0], moved, *data[2:], mask).objective
+
+        return jax.grad(objective)(shift)
+
+    slope = jax.jit(slope)
+    curvature = jax.jit(jax.jacfwd(slope))(0.0)
+    step = 1e-5
+    expected = (8 * (slope(step) - slope(-step)) - (slope(2 * step) - slope(-2 * step))) / (
+        12 * step
+    )
+    np.testing.assert_allclose(curvature, expected, rtol=1e-6)
+
+
+def test_a_batch_equals_a_loop(run_smooth):
+    arrays = stack(range(4))
+    batch = jax.jit(jax.vmap(partial(smooth, 0.1)))(*arrays)
+    loop = run_smooth(0.1, arrays)
+    for name, value in vars(loop).items():
+        np.testing.assert_allclose(getattr(batch, name), value, rtol=1e-7, atol=1e-10)
+
+
+def test_a_temperature_does_not_recompile(compilations):
+    data = problem(2)
+    smooth(0.1, *data)
+    before = len(compilations)
+    smooth(0.25, *data)
+    assert len(compilations) == before
+
+
+def test_float32_gives_the_same_answer(run_smooth):
+    *data, mask = problem(1)
+    single = [part.astype(np.float32) for part in data]
+    found = smooth_diagnose(
+        *single,
+        key=KEY,
+        config=PUBLISHED,
+        edges=EDGES.astype(np.float32),
+        mask=mask,
+        temperature=0.1,
+    )
+    double = smooth(0.1, *data, mask)
+    assert found.coefficients.dtype == jnp.float32
+    assert found.status == Status.OK
+    np.testing.assert_allclose(found.coefficients, double.coefficients, rtol=2e-4)
+
+
+def test_failures_are_said():
+    *data, mask = problem(1)
+    data[1] = np.zeros_like(data[1])
+    found = smooth(0.1, *data, mask)
+    assert found.status == Status.ZERO_SCALE
+    assert np.isnan(found.coefficients).all()
+    assert np.isnan(found.objective)
+
+
+def test_bad_input_is_named():
+    *data, mask = problem(1)
+    for temperature in (0.0, 0.6, np.nan):
+        with pytest.raises(ValueError, match="temperature must lie between 0.001 and 0.5"):
+            smooth(temperature, *data, mask)
+    with pytest.raises(ValueError, match="config must have method 'published'"):
+        smooth_diagnose(*data, key=KEY, config=Config())
