@@ -64,7 +64,7 @@ class _System(NamedTuple):
         """Log p-value of every cell and the smooth flag."""
         count, direction = self.num_rows, jnp.append(-move, 1.0)
         energy = jnp.einsum("i,rij,j->r", direction, self.products, direction)
-        filled = count > jnp.finfo(count.dtype).tiny
+        filled = count > jnp.finfo(count.dtype).eps
         statistic = jnp.where(filled, energy, 0.0) / scale**2
         tail = tails.chi2_logsf(statistic, jnp.where(filled, count, 1.0))
         log_p = jnp.where(filled, tail, 0.0)
