@@ -47,6 +47,9 @@ def diagnose(
 
     The model is ``response = design coefficients + 1[axis in region] features weights + noise``.
 
+    Differentiable in all arrays and edges, forward and reverse: the derivative is that of the
+    selected estimator, with trimmed rows, flags, supports and places of ends held as they are.
+
     Args:
       design: ``(n, p)`` known regressors of the trusted physics.
       response: ``(n,)`` measurements.

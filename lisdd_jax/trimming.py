@@ -7,10 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.scipy as jsp
+from jax import lax
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import concentration, validation
-from lisdd_jax.numerics import least_squares, order
+from lisdd_jax.numerics import least_squares, normal_equations, order, scaling
 from lisdd_jax.numerics.frame import whiten
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
@@ -46,6 +47,28 @@ def _normal_consistency(share: jax.Array) -> jax.Array:
     return jnp.where(whole, 1.0, 1 / jnp.sqrt(truncated))
 
 
+def _with_derivatives(
+    basis: jax.Array,
+    response: jax.Array,
+    mask: jax.Array,
+    num: jax.Array,
+    squares: jax.Array,
+    solution: jax.Array,
+    objective: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Solution and objective with the derivatives of least squares on the rows kept."""
+    weights = jnp.where(mask, order.smallest_weights(squares, num)[0], 0.0)
+    fixed = lax.stop_gradient(basis)
+    gram = fixed.T @ (fixed * weights[:, None])
+    inverse = normal_equations.sweep(gram, solution).inverse
+    left = jnp.where(mask, response - basis @ solution, 0.0)
+    step = inverse @ (basis.T @ (weights * left))
+    return (
+        least_squares.attach(solution, solution + step),
+        least_squares.attach(objective, jnp.sum(weights * left**2)),
+    )
+
+
 @partial(jax.jit, static_argnames=("num_starts", "full_search_rows"))
 @full_precision
 def _fit_trimmed(
@@ -63,22 +86,25 @@ def _fit_trimmed(
     frame = whiten(design, response, mask)
     basis = frame.to_basis(jnp.where(mask[:, None], design, 0.0))
     centered = frame.center_response(design, jnp.where(mask, response, 0.0))
-    solution, objective, search_status = concentration.search(
-        key,
-        basis,
-        centered,
-        mask,
-        trim,
-        num_starts=num_starts,
-        full_search_rows=full_search_rows,
+    found, lowest, search_status = lax.stop_gradient(
+        concentration.search(
+            key,
+            lax.stop_gradient(basis),
+            lax.stop_gradient(centered),
+            mask,
+            trim,
+            num_starts=num_starts,
+            full_search_rows=full_search_rows,
+        )
     )
     count = jnp.sum(mask, dtype=jnp.int32)
     num = order.num_kept(count, trim, design.dtype)
-    squares = jnp.where(mask, (centered - basis @ solution) ** 2, jnp.inf)
+    squares = jnp.where(mask, lax.stop_gradient(centered - basis @ found) ** 2, jnp.inf)
+    solution, objective = _with_derivatives(basis, centered, mask, num, squares, found, lowest)
     size = design.shape[1]
     level = jnp.sqrt(jnp.sum(jnp.where(mask, centered**2, 0.0)) / jnp.maximum(count, 1))
     level = jnp.maximum(level, jnp.abs(frame.response_center))
-    root = jnp.sqrt(objective / jnp.maximum(num, 1))
+    root = scaling.root(objective / jnp.maximum(num, 1))
     exact = root <= least_squares.residual_rounding(root.dtype) * level
     status = first_failure(
         status_if(nonfinite, Status.NONFINITE_INPUT),
@@ -120,7 +146,8 @@ def fit_trimmed(
     rows every start is judged on all rows, beyond them on a random subsample of 300, and the twenty
     best are concentrated to convergence on all rows.
 
-    Differentiable nowhere by itself; fit the rows in ``kept`` by least squares for a derivative.
+    Coefficients, objective and scale have the derivatives of least squares on the rows in ``kept``,
+    which are those of the fit itself away from the points where another row is kept.
 
     Args:
       design: ``(n, p)`` regressors; an intercept is a column of ones.

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lisdd_jax import Config, diagnose
-from lisdd_jax.hybrid.smooth_diagnosis import smooth_diagnose
+from lisdd_jax import Config, diagnose, fit_trimmed
+from lisdd_jax.hybrid import smooth_diagnose, smooth_fit_trimmed
 
 NUM, CELLS, STEP = 90, 6, 1e-6
 EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)
@@ -189,10 +189,19 @@ def count_nan(function, num):
     return int(np.sum(~np.asarray(sound)))
 
 
+def trimmed(design, response, axis, features, mask):
+    """The trimmed fit and its smooth form; the others are not used."""
+    options = {"key": KEY, "trim": 0.25, "num_starts": 20, "mask": mask}
+    hard = fit_trimmed(design, response, **options)
+    soft = smooth_fit_trimmed(design, response, **options)
+    parts = (hard.coefficients, hard.objective, hard.scale, soft.coefficients, soft.objective)
+    return dict(enumerate(parts)), ()
+
+
 @pytest.mark.parametrize(
     "function",
-    [partial(hard, PUBLISHED), partial(smooth, 0.1), partial(hard, CALIBRATED)],
-    ids=["published", "smooth", "calibrated"],
+    [partial(hard, PUBLISHED), partial(smooth, 0.1), partial(hard, CALIBRATED), trimmed],
+    ids=["published", "smooth", "calibrated", "trimmed"],
 )
 @pytest.mark.parametrize("num", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_gradient_is_nan(function, num):

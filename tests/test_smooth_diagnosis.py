@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_derivatives import EDGES, KEY, PUBLISHED, problem
+from test_derivatives import EDGES, KEY, NUM, PUBLISHED, problem
 
-from lisdd_jax import Config, Status, diagnose
-from lisdd_jax.hybrid import LOWEST_TEMPERATURE, smooth_diagnose
+from lisdd_jax import Config, Status, diagnose, fit_trimmed
+from lisdd_jax.hybrid import LOWEST_TEMPERATURE, smooth_diagnose, smooth_fit_trimmed
 
 
 def smooth(temperature, design, response, axis, features, mask):
@@ -152,3 +152,58 @@ def test_bad_input_is_named():
             smooth(temperature, *data, mask)
     with pytest.raises(ValueError, match="config must have method 'published'"):
         smooth_diagnose(*data, key=KEY, config=Config())
+
+
+def contaminated(seed, shift=0.0):
+    """A line with a cluster of outliers at high leverage, moved along a fixed direction."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=NUM)
+    response = 1 + 2 * x + 0.1 * rng.normal(size=NUM)
+    x[:15], response[:15] = 4 + 0.1 * rng.normal(size=15), -5.0
+    return np.column_stack([np.ones(NUM), x]), response + shift * rng.normal(size=NUM)
+
+
+def trimmed(temperature, design, response):
+    return smooth_fit_trimmed(
+        design, response, key=KEY, trim=0.25, temperature=temperature, num_starts=50
+    )
+
+
+def test_the_smooth_trimmed_fit_tends_to_the_hard_one():
+    for seed in range(5):
+        arrays = contaminated(seed)
+        hard = fit_trimmed(*arrays, key=KEY, trim=0.25, num_starts=50)
+        found = trimmed(LOWEST_TEMPERATURE, *arrays)
+        assert found.status == Status.OK
+        np.testing.assert_allclose(found.coefficients, hard.coefficients, rtol=1e-3)
+        np.testing.assert_allclose(found.objective, hard.objective, rtol=1e-2)
+        assert ((found.weights > 0.5) == hard.kept).mean() > 0.95
+        np.testing.assert_allclose(found.weights.sum(), np.ceil(0.75 * NUM), rtol=1e-9)
+        warm = trimmed(0.3, *arrays)
+        assert warm.weights[:15].max() < 0.01
+        np.testing.assert_allclose(warm.coefficients, [1.0, 2.0], atol=0.1)
+
+
+def test_derivatives_of_trimmed_fits_against_finite_differences():
+    """Smooth, and hard with the derivative of least squares on the rows kept."""
+
+    def hard(shift, seed):
+        found = fit_trimmed(*contaminated(seed, shift), key=KEY, trim=0.25, num_starts=50)
+        return jnp.append(found.coefficients, jnp.stack([found.objective, found.scale]))
+
+    def soft(shift, seed):
+        found = trimmed(0.1, *contaminated(seed, shift))
+        return jnp.append(found.coefficients, found.objective)
+
+    step = 1e-6
+    for function in (hard, soft):
+        for seed in range(5):
+            right, left, far_right, far_left = (function(k * step, seed) for k in (1, -1, 2, -2))
+            expected = (8 * (right - left) - (far_right - far_left)) / (12 * step)
+            for mode in (jax.jacfwd, jax.jacrev):
+                np.testing.assert_allclose(mode(function)(0.0, seed), expected, rtol=1e-6)
+
+
+def test_a_trimmed_fit_must_leave_out_a_row():
+    with pytest.raises(ValueError, match="trim must leave out at least one row"):
+        smooth_fit_trimmed(*contaminated(0), key=KEY, trim=0.0)

@@ -9,6 +9,7 @@ from lisdd_jax.hybrid.smooth_diagnosis import (
     SmoothDiagnosis,
     smooth_diagnose,
 )
+from lisdd_jax.hybrid.soft_trimming import SmoothTrimmedFit, smooth_fit_trimmed
 from lisdd_jax.hybrid.trajectories import (
     Projected,
     Rollout,
@@ -28,6 +29,7 @@ __all__ = [
     "Refit",
     "Rollout",
     "SmoothDiagnosis",
+    "SmoothTrimmedFit",
     "Smoothed",
     "diagnose_nonlinear",
     "from_diagnosis",
@@ -36,4 +38,5 @@ __all__ = [
     "refit",
     "rollout",
     "smooth_diagnose",
+    "smooth_fit_trimmed",
 ]
