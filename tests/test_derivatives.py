@@ -140,7 +140,14 @@ def test_the_selected_estimator_against_finite_differences(config):
     assert_small(compare(partial(hard, config), range(50), kinked=True), least=45)
 
 
-@pytest.mark.parametrize("temperature", [0.01, 0.3])
+@pytest.mark.parametrize(
+    "temperature",
+    [
+        pytest.param(0.01, marks=pytest.mark.slow),
+        0.1,
+        pytest.param(0.3, marks=pytest.mark.slow),
+    ],
+)
 def test_the_smooth_form_against_finite_differences(temperature):
     assert_small(compare(partial(smooth, temperature), range(50)), least=50)
 
@@ -203,6 +210,6 @@ def trimmed(design, response, axis, features, mask):
     [partial(hard, PUBLISHED), partial(smooth, 0.1), partial(hard, CALIBRATED), trimmed],
     ids=["published", "smooth", "calibrated", "trimmed"],
 )
-@pytest.mark.parametrize("num", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_gradient_is_nan(function, num):
     assert count_nan(function, num) == 0

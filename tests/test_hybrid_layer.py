@@ -167,6 +167,13 @@ def test_bad_input_is_named(found, table):
         model.init(jnp.ones(2), [0.0], [1.0], width=0.1, weights=[[1.0, 2.0]])
 
 
+def test_a_library_of_another_size_is_refused(layer, inputs):
+    model, parameters = layer
+    fewer = {**inputs, "features": inputs["features"][:, :2]}
+    with pytest.raises(ValueError, match="features must give shape"):
+        model.apply(parameters, fewer)
+
+
 def test_inside_equinox(layer, inputs, response):
     eqx = pytest.importorskip("equinox", reason="Equinox is not installed")
     model, parameters = layer

@@ -70,6 +70,7 @@ def test_it_is_nonlinear_least_squares_on_the_clean_cells():
     assert abs(everywhere[2] / 0.7 - 1) > 0.1 > 10 * abs(flat[2] / 0.7 - 1)
 
 
+@pytest.mark.slow
 def test_a_linear_model_takes_one_step_and_is_the_linear_diagnosis():
     inputs, response, features = problem(1)
 
@@ -102,6 +103,7 @@ def test_derivatives_are_those_of_the_fixed_point():
     np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_no_convergence_is_said():
     inputs, response, features = problem(0)
     found = solve(response, inputs, features, max_iterations=1)

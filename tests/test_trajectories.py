@@ -100,6 +100,7 @@ def test_a_rollout_that_explodes_says_so():
         (lambda: project(TIMES, TIMES, TIMES[:, None], window=400), "window must be at most"),
         (lambda: project(TIMES, TIMES, TIMES[:, None], window=3, num_tests=3), "window must be"),
         (lambda: local_polynomial(TIMES, TIMES, half_window=1), "degree < 2 half_window"),
+        (lambda: rollout(lambda t, s: s, 1.0, TIMES[:0]), "times must have at least one entry"),
         (lambda: rollout(lambda t, s: s, 1.0, TIMES, num_substeps=0), "num_substeps must be"),
     ],
 )

@@ -126,11 +126,17 @@ class CorrectedModel:
 
     def correction(self, parameters: Parameters, inputs: Any, temperature: Any = 1.0) -> jax.Array:
         """What the missing terms add, ``(n,)``."""
+        axis = self.axis(inputs)
         if not self.support:
-            return jnp.zeros_like(self.axis(inputs))
+            return jnp.zeros_like(axis)
+        features, num_terms = self.features(inputs), len(self.support[0])
+        if features.shape != (*axis.shape, num_terms):
+            raise ValueError(
+                f"features must give shape {(*axis.shape, num_terms)}, rows of the axis by terms of"
+                f" the support, got shape {features.shape}"
+            )
         used = jnp.where(np.array(self.support), parameters.weights, 0.0)
-        gate = self.gate(parameters, self.axis(inputs), temperature)
-        return jnp.sum(gate * (self.features(inputs) @ used.T), axis=1)
+        return jnp.sum(self.gate(parameters, axis, temperature) * (features @ used.T), axis=1)
 
     def apply(self, parameters: Parameters, inputs: Any, temperature: Any = 1.0) -> jax.Array:
         """Predictions ``(n,)`` of the corrected model.

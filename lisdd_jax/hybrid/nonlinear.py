@@ -78,27 +78,73 @@ def _halved(
     return moved, jnp.where(better, value, before)
 
 
+@dataclass(frozen=True)
+class _Problem:
+    """The data, and the model as a function of its parameters in one vector."""
+
+    predicted: Callable[[jax.Array], jax.Array]
+    response: jax.Array
+    axis: jax.Array
+    features: jax.Array
+    edges: jax.Array
+    mask: jax.Array
+    config: Config
+
+    def residual(self, theta: jax.Array) -> jax.Array:
+        """Residuals ``(n,)``, zero in rows out of use."""
+        return jnp.where(self.mask, self.response - self.predicted(theta), 0.0)
+
+    def linear_model(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Design and response of the model linearised at ``theta``."""
+        design = jax.jacfwd(self.predicted)(theta)
+        return design, self.residual(theta) + design @ theta
+
+    def diagnose(self, key: jax.Array, theta: jax.Array) -> Diagnosis:
+        """The diagnosis of the model linearised at ``theta``."""
+        design, target = self.linear_model(theta)
+        return diagnosis.run(
+            key, design, target, self.axis, self.features, self.edges, self.mask, self.config
+        )
+
+    def refit_on_clean_cells(self, theta: jax.Array) -> jax.Array:
+        """The published refit, which bears the curvature that is left of a start far away."""
+        linear = self.linear_model(theta)
+        data, status = prepare(*linear, self.axis, self.features, self.edges, self.mask)
+        initial = data.frame.solution(theta)
+        num_cells = len(self.edges) - 1
+        rows = cell_fits.make_rows(
+            data.basis, data.centered, data.mask, data.cell, initial, num_cells, data.level
+        )
+        found = clean_regime.search(rows, self.config.alpha_cell, self.config.max_iterations)
+        refitted = clean_regime.summarize(data.frame, initial, rows, found, status)
+        return jnp.where(is_failure(refitted.status), theta, refitted.coefficients)
+
+    def standard_errors(self, theta: jax.Array) -> jax.Array:
+        """Roughly those of the parameters: units in which small changes do not matter."""
+        design, left = jax.jacfwd(self.predicted)(theta), self.residual(theta)
+        count = jnp.maximum(jnp.sum(self.mask), 1).astype(left.dtype)
+        frame = whiten(design, left, self.mask)
+        inverse = frame.covariance(jnp.eye(len(theta), dtype=left.dtype) / count)
+        scale = order.median_absolute_deviation(left, self.mask)
+        spread = scaling.root(jnp.diagonal(inverse)) * scale
+        return lax.stop_gradient(jnp.where(spread > 0, spread, 1.0))
+
+
 def _robust_start(
-    key: jax.Array,
-    predicted: Callable[[jax.Array], jax.Array],
-    theta: jax.Array,
-    response: jax.Array,
-    mask: jax.Array,
-    config: Config,
-    max_iterations: int,
+    key: jax.Array, problem: _Problem, theta: jax.Array, max_iterations: int
 ) -> jax.Array:
     """Damped Gauss-Newton steps on the least trimmed squares of the model itself."""
-    num = order.num_kept(jnp.sum(mask, dtype=jnp.int32), config.trim, response.dtype)
+    config, mask = problem.config, problem.mask
+    num = order.num_kept(jnp.sum(mask, dtype=jnp.int32), config.trim, theta.dtype)
 
     def objective(theta: jax.Array) -> jax.Array:
-        squares = jnp.where(mask, (response - predicted(theta)) ** 2, jnp.inf)
+        squares = jnp.where(mask, problem.residual(theta) ** 2, jnp.inf)
         squares = jnp.where(jnp.isnan(squares), jnp.inf, squares)
         weights, _ = order.smallest_weights(squares, num)
         return jnp.sum(jnp.where(weights > 0, weights * squares, 0.0))
 
     def step(state: _Descent) -> _Descent:
-        design = jax.jacfwd(predicted)(state.theta)
-        left = jnp.where(mask, response - predicted(state.theta), 0.0)
+        design, left = jax.jacfwd(problem.predicted)(state.theta), problem.residual(state.theta)
         frame = whiten(design, left, mask)
         solution, _, _ = concentration.search(
             key,
@@ -109,9 +155,8 @@ def _robust_start(
             num_starts=config.num_starts,
             num_candidates=min(10, config.num_starts),
         )
-        theta, value = _halved(
-            objective, state.theta, frame.coefficients(solution), state.objective
-        )
+        direction = frame.coefficients(solution)
+        theta, value = _halved(objective, state.theta, direction, state.objective)
         enough = value < (1 - _LEAST_DECREASE) * state.objective
         return _Descent(theta, value, ~enough, state.num_steps + 1)
 
@@ -120,20 +165,6 @@ def _robust_start(
 
     start = _Descent(theta, objective(theta), jnp.zeros((), bool), jnp.int32(0))
     return lax.while_loop(going_on, step, start).theta
-
-
-def _standard_errors(
-    predicted: Callable[[jax.Array], jax.Array],
-    theta: jax.Array,
-    response: jax.Array,
-    mask: jax.Array,
-) -> jax.Array:
-    """Roughly those of the parameters: units in which small changes do not matter."""
-    design, left = jax.jacfwd(predicted)(theta), response - predicted(theta)
-    count = jnp.maximum(jnp.sum(mask), 1).astype(left.dtype)
-    inverse = whiten(design, left, mask).covariance(jnp.eye(len(theta), dtype=left.dtype) / count)
-    spread = scaling.root(jnp.diagonal(inverse)) * order.median_absolute_deviation(left, mask)
-    return lax.stop_gradient(jnp.where(spread > 0, spread, 1.0))
 
 
 @partial(jax.jit, static_argnames=("model", "max_iterations"))
@@ -157,41 +188,20 @@ def _diagnose_nonlinear(
     def predicted(theta: jax.Array) -> jax.Array:
         return jnp.where(mask, model(unravel(theta), inputs), 0.0)
 
-    def linear_model(theta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Design and response of the model linearised at ``theta``."""
-        design = jax.jacfwd(predicted)(theta)
-        return design, jnp.where(mask, response - predicted(theta), 0.0) + design @ theta
+    problem = _Problem(predicted, response, axis, features, edges, mask, config)
+    start = _robust_start(key_start, problem, lax.stop_gradient(flat), max_iterations)
+    unit = problem.standard_errors(start)
 
-    def linearized(theta: jax.Array) -> Diagnosis:
-        design, target = linear_model(theta)
-        return diagnosis.run(key_run, design, target, axis, features, edges, mask, config)
-
-    start = _robust_start(
-        key_start, predicted, lax.stop_gradient(flat), response, mask, config, max_iterations
-    )
-    start = lax.stop_gradient(start)
-    unit = _standard_errors(predicted, start, response, mask)
-
-    def on_clean_cells(scaled: jax.Array) -> jax.Array:
-        """The published refit, which bears the curvature that is left of a start far away."""
-        theta = scaled * unit
-        data, status = prepare(*linear_model(theta), axis, features, edges, mask)
-        initial = data.frame.solution(theta)
-        rows = cell_fits.make_rows(
-            data.basis, data.centered, data.mask, data.cell, initial, len(edges) - 1, data.level
-        )
-        found = clean_regime.search(rows, config.alpha_cell, config.max_iterations)
-        refitted = clean_regime.summarize(data.frame, initial, rows, found, status)
-        return jnp.where(is_failure(refitted.status), scaled, refitted.coefficients / unit)
-
-    start = implicit.fixed_point(on_clean_cells, start / unit, max_iterations).solution
+    def refit(scaled: jax.Array) -> jax.Array:
+        return problem.refit_on_clean_cells(scaled * unit) / unit
 
     def update(scaled: jax.Array) -> jax.Array:
-        found = linearized(scaled * unit)
+        found = problem.diagnose(key_run, scaled * unit)
         return jnp.where(is_failure(found.status), scaled, found.coefficients / unit)
 
-    fixed = implicit.fixed_point(update, start, max_iterations)
-    found = linearized(fixed.solution * unit)
+    near = implicit.fixed_point(refit, start / unit, max_iterations).solution
+    fixed = implicit.fixed_point(update, near, max_iterations)
+    found = problem.diagnose(key_run, fixed.solution * unit)
     status = first_failure(found.status, status_if(~fixed.converged, Status.NOT_CONVERGED))
     return NonlinearDiagnosis(
         theta=unravel(nan_where(is_failure(status), found.coefficients)),
@@ -247,7 +257,9 @@ def diagnose_nonlinear(
     """
     validation.check_count("max_iterations", max_iterations, 1)
     response = validation.float_array("response", response)
-    theta = jax.tree.map(lambda leaf: jnp.asarray(leaf, response.dtype), theta)
+    theta = jax.tree.map(
+        lambda leaf: validation.float_array("theta", leaf).astype(response.dtype), theta
+    )
     flat, unravel = ravel_pytree(theta)
     if not flat.size:
         raise ValueError("theta must hold at least one parameter, got none")

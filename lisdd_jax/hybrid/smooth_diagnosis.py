@@ -82,34 +82,42 @@ def _run_stages(
     basis = jnp.where(mask[:, None], data.basis, 0.0)
     about = jnp.where(mask, data.centered - data.basis @ initial, 0.0)
     regime = soft_regime.fit(basis, about, membership, mask, config.alpha_cell, temperature)
-    inside = (membership @ regime.flagged) * mask
-    # The halves are those of the hard algorithm; rows outside its regions follow a coin as well.
     within = mask & jnp.append(hard.flagged, False)[data.cell]
-    key_in, key_out = keys[1], jax.random.fold_in(keys[1], 1)
-    first = random_split.random_half(key_in, within) | random_split.random_half(
-        key_out, mask & ~within
-    )
+    form = _choose_form(keys[1], data, regime, within, membership, mask, config, temperature)
+    unsolved = status_if(~regime.converged & ~failed, Status.NOT_CONVERGED)
+    return _Stages(regime, initial, *form, status=first_failure(hard.status, unsolved))
+
+
+def _choose_form(
+    key: jax.Array,
+    data: Prepared,
+    regime: soft_regime.SoftRegime,
+    within: jax.Array,
+    membership: jax.Array,
+    mask: jax.Array,
+    config: Config,
+    temperature: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Weights of the supports, coefficients, and how far every row is in a region.
+
+    The halves are those of the hard algorithm, which splits the rows ``within`` its regions; the
+    other rows follow coins of their own.
+    """
+    inside = (membership @ regime.flagged) * mask
+    keys, parts = (key, jax.random.fold_in(key, 1)), (within, mask & ~within)
+    first = jnp.any(jnp.stack(list(map(random_split.random_half, keys, parts))), axis=0)
+    second = mask & ~first
     table = selection.supports(data.features.shape[1], config.max_terms)
     columns = jnp.column_stack([data.features, regime.residual])
     fit, score = (
-        soft_selection.weighted_products(columns, inside * half) for half in (first, mask & ~first)
+        soft_selection.weighted_products(columns, inside * half) for half in (first, second)
     )
-    num_score = jnp.sum(inside * (mask & ~first))
-    errors = soft_selection.holdout_errors(fit, score, num_score, table)
+    errors = soft_selection.holdout_errors(fit, score, jnp.sum(inside * second), table)
     weights = soft_selection.support_weights(
         errors, table.sum(axis=1), config.tolerance, temperature
     )
-    return _Stages(
-        regime=regime,
-        initial=initial,
-        weights=weights,
-        coefficients=soft_selection.average_coefficients(fit + score, table, weights)
-        * _any(regime.flagged),
-        inside=inside,
-        status=first_failure(
-            hard.status, status_if(~regime.converged & ~failed, Status.NOT_CONVERGED)
-        ),
-    )
+    average = soft_selection.average_coefficients(fit + score, table, weights)
+    return weights, average * _any(regime.flagged), inside
 
 
 def _certify(

@@ -102,7 +102,12 @@ class _System(NamedTuple):
         def given_law(rest: jax.Array) -> jax.Array:
             return self.scale_equations(jnp.append(law, rest))
 
-        rest = implicit.find_root(given_law, unknown[-2:]).solution
+        # The hard statistics are close to the root where the equations are steep.
+        left, mask = self.residual - self.basis @ (self.unit * law), self.share > 0
+        spread = order.median_absolute_deviation(left, mask) / self.unit
+        log_spread = jnp.log(jnp.where(spread > 0, spread, 1.0))
+        hard = jnp.stack([order.median(left, mask) / self.unit, log_spread])
+        rest = implicit.find_root(given_law, hard).solution
         move, _, scale = self.unpack(jnp.append(law, rest))
         table = self.trusted(move, scale)
         fit = normal_equations.sweep(table[:-1, :-1], table[:-1, -1])
@@ -112,10 +117,9 @@ class _System(NamedTuple):
 _Turns = tuple[jax.Array, jax.Array, jax.Array]
 
 
-def _start(system: _System, center: jax.Array) -> jax.Array:
+def _start(system: _System) -> jax.Array:
     """Near the fixed point: from the hard answer by turns of scale and coefficients."""
     hard = jnp.zeros(system.basis.shape[1] + 2, system.basis.dtype)
-    hard = hard.at[-2].set(center / system.unit)
 
     def step(state: _Turns) -> _Turns:
         unknown, _, num = state
@@ -167,7 +171,7 @@ def fit(
         unit=jnp.where(unit > 0, unit, 1.0),
     )
     # Iterations towards the root carry no derivative.
-    start = _start(lax.stop_gradient(system), lax.stop_gradient(order.median(residual, mask)))
+    start = _start(lax.stop_gradient(system))
     root = implicit.find_root(system.equations, start)
     move, _, scale = system.unpack(root.solution)
     log_p, flagged = system.flag(move, scale)

@@ -59,6 +59,8 @@ def _check_times(times: Any, name: str, values: Any) -> tuple[jax.Array, jax.Arr
         raise ValueError(
             f"{name} must have one row per time, got shapes {values.shape} and {times.shape}"
         )
+    if not times.shape[0]:
+        raise ValueError("times must have at least one entry, got none")
     validation.common_dtype(**{"times": times, name: values})
     validation.check_finite("times", times)
     validation.check_finite(name, values)

@@ -15,7 +15,7 @@ from lisdd_jax.numerics import least_squares
 
 Equations = Callable[[jax.Array], jax.Array]
 _Outcome = tuple[jax.Array, tuple[jax.Array, jax.Array]]
-_MAX_HALVINGS = 8
+_MAX_HALVINGS = 40
 
 
 class Root(NamedTuple):
