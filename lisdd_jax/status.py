@@ -97,8 +97,8 @@ _WORDS = {
         "start nearer to the solution, raise max_iterations, or change the temperature",
     ),
     Status.DIVERGED: _Words(
-        "the simulated state left the range of floating-point numbers",
-        "take more substeps, check the initial state, or a correction that grows without bound",
+        "a simulated state or a trained number left the range of floating-point numbers",
+        "take smaller steps, or check the initial values and corrections that grow without bound",
     ),
 }
 

@@ -15,6 +15,7 @@ from lisdd_jax import Config, diagnose, fit_trimmed
 from lisdd_jax.hybrid import smooth_diagnose, smooth_fit_trimmed
 
 NUM, CELLS, STEP = 90, 6, 1e-6
+LEAST_COMPARED = 50
 EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)
 KEY = jax.random.key(11)
 PUBLISHED = Config.paper(num_starts=20)
@@ -59,8 +60,8 @@ def hard(config, design, response, axis, features, mask):
     return numbers, (*decisions, found.test.flagged, found.test.support)
 
 
-def smooth(temperature, design, response, axis, features, mask):
-    found = smooth_diagnose(
+def smooth_result(temperature, design, response, axis, features, mask):
+    return smooth_diagnose(
         design,
         response,
         axis,
@@ -71,12 +72,19 @@ def smooth(temperature, design, response, axis, features, mask):
         mask=mask,
         temperature=temperature,
     )
+
+
+def smooth(*arguments):
+    found = smooth_result(*arguments)
     numbers = {name: value for name, value in vars(found).items() if name != "status"}
     return numbers, (found.status,)
 
 
 def compare(function, seeds, kinked=False):
-    """Relative errors of directional derivatives, for every number a list over problems."""
+    """Relative errors of directional derivatives, for every number a list over problems.
+
+    An error is -1 where the number is undefined, so that there was nothing to compare.
+    """
     rng = np.random.default_rng(0)
     arrays = [np.stack(parts) for parts in zip(*map(problem, seeds), strict=True)]
     data, mask = arrays[:4], arrays[4]
@@ -114,11 +122,13 @@ def compare(function, seeds, kinked=False):
 
 
 def error(values, slope, kinked):
-    """Error of a slope relative to the largest; None where the values have a kink or jump.
+    """Error of a slope relative to the largest, -1 where undefined; None at a kink or jump.
 
     A slope that is wrong away from switches is no kink: the values lie on one straight line.
     """
     defined = np.isfinite(values).all(axis=0)
+    if not defined.any():
+        return -1.0
     values, slope = values[:, defined], np.asarray(slope)[defined]
     each = np.diff(values, axis=0) / STEP
     # Fourth order, so that the curvature of the tails does not matter.
@@ -129,15 +139,24 @@ def error(values, slope, kinked):
     return np.max(np.abs(wanted - slope), initial=0.0) / size
 
 
-def assert_small(errors, least):
+def assert_small(errors, least, undefined=()):
     for name, each in errors.items():
         assert len(each) >= least, name
-        assert max(each) < 1e-6, name
+        compared = np.sum(np.array(each) >= 0)
+        assert compared == 0 if name in undefined else compared >= LEAST_COMPARED, (name, compared)
+        # NumPy's maximum is NaN where one is, which is no small error.
+        assert np.max(each) < 1e-6, name
 
 
-@pytest.mark.parametrize("config", [PUBLISHED, CALIBRATED], ids=["published", "calibrated"])
-def test_the_selected_estimator_against_finite_differences(config):
-    assert_small(compare(partial(hard, config), range(50), kinked=True), least=45)
+@pytest.mark.parametrize(
+    "config, num, undefined",
+    [(PUBLISHED, 75, ("p_robust",)), (CALIBRATED, 130, ())],
+    ids=["published", "calibrated"],
+)
+def test_the_selected_estimator_against_finite_differences(config, num, undefined):
+    """So many problems that each number is defined, and compared, in 50 of them."""
+    found = compare(partial(hard, config), range(num), kinked=True)
+    assert_small(found, least=0.9 * num, undefined=undefined)
 
 
 @pytest.mark.parametrize(

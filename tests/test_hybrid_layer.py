@@ -1,5 +1,7 @@
 """The layer: equal to ``predict``, trained by Optax, inside Equinox and Flax NNX, refitted."""
 
+import dataclasses
+
 import calibrated_data as data
 import jax
 import jax.numpy as jnp
@@ -72,10 +74,8 @@ def test_at_temperature_zero_it_is_the_prediction(found, layer, inputs):
 
 
 def test_a_region_up_to_the_end_of_the_axis_goes_on(found, inputs):
-    cells = found.cells
-    regions = found.regions
-    wide = regions.__class__(**(vars(regions) | {"lower": regions.lower.at[0].set(cells.lower[0])}))
-    opened = found.__class__(**(vars(found) | {"regions": wide}))
+    lower = found.regions.lower.at[0].set(found.cells.lower[0])
+    opened = dataclasses.replace(found, regions=dataclasses.replace(found.regions, lower=lower))
     model, parameters = from_diagnosis(opened, **PARTS)
     assert model.open_below[0]
     beyond = {**inputs, "axis": inputs["axis"] - 10}
@@ -85,16 +85,14 @@ def test_a_region_up_to_the_end_of_the_axis_goes_on(found, inputs):
 
 def test_gradients_against_finite_differences(layer, inputs, response):
     model, parameters = layer
-    wide = {"log_width": parameters.log_width + 3}
-    parameters = parameters.__class__(**(vars(parameters) | wide))
+    parameters = dataclasses.replace(parameters, log_width=parameters.log_width + 3)
     loss = lambda parameters: mean_square(model, parameters, inputs, response)  # noqa: E731
     check_grads(loss, (parameters,), order=2, modes=("fwd", "rev"), rtol=1e-5)
 
 
 def test_training_improves_the_fit_and_leaves_absent_terms_alone(layer, inputs, response):
     model, parameters = layer
-    start = jax.tree.map(lambda leaf: leaf, parameters)
-    start = start.__class__(**(vars(start) | {"lower": start.lower + 0.05}))
+    start = dataclasses.replace(parameters, lower=parameters.lower + 0.05)
     found = train(
         lambda *args: mean_square(model, *args),
         start,

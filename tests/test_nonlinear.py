@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from lisdd_jax import Config, Status, Verdict
+from lisdd_jax import Config, Status, Verdict, diagnose
 from lisdd_jax.hybrid import diagnose_nonlinear
 
 NUM = 400
@@ -84,6 +84,9 @@ def test_a_linear_model_takes_one_step_and_is_the_linear_diagnosis():
     assert found.status == Status.OK
     np.testing.assert_allclose(found.theta, [3.0, 0.5], atol=0.02)
     assert found.num_iterations <= 3
+    linear = diagnose(design, response, inputs[0], features, key=KEY, config=CONFIG)
+    np.testing.assert_allclose(found.theta, linear.coefficients, rtol=1e-9)
+    np.testing.assert_array_equal(found.diagnosis.cells.flagged, linear.cells.flagged)
 
 
 def test_derivatives_are_those_of_the_fixed_point():
@@ -109,6 +112,12 @@ def test_no_convergence_is_said():
     found = solve(response, inputs, features, max_iterations=1)
     assert found.status == Status.NOT_CONVERGED
     assert np.isnan(found.theta["rate"])
+    unsettled = found.diagnosis
+    assert unsettled.verdict == Verdict.INSUFFICIENT_DATA
+    assert unsettled.status == Status.NOT_CONVERGED
+    assert not unsettled.test.reject
+    assert not unsettled.regions.present.any()
+    assert not unsettled.cells.flagged.any()
 
 
 def test_bad_input_is_named():

@@ -7,23 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_derivatives import EDGES, KEY, NUM, PUBLISHED, problem
+from test_derivatives import smooth_result as smooth
 
 from lisdd_jax import Config, Status, diagnose, fit_trimmed
 from lisdd_jax.hybrid import LOWEST_TEMPERATURE, smooth_diagnose, smooth_fit_trimmed
-
-
-def smooth(temperature, design, response, axis, features, mask):
-    return smooth_diagnose(
-        design,
-        response,
-        axis,
-        features,
-        key=KEY,
-        config=PUBLISHED,
-        edges=EDGES,
-        mask=mask,
-        temperature=temperature,
-    )
 
 
 def stack(seeds):
@@ -84,7 +71,7 @@ def test_it_tends_to_the_hard_answer(several, run_smooth):
     assert np.median(warmer) > np.median(gap(found, hard))
 
 
-def test_second_derivatives_of_the_objective(run_smooth):
+def test_second_derivatives_of_the_objective():
     *data, mask = map(jnp.asarray, problem(1))
     direction = jnp.asarray(np.random.default_rng(0).normal(size=data[1].shape))
 
@@ -120,7 +107,7 @@ def test_a_temperature_does_not_recompile(compilations):
     assert len(compilations) == before
 
 
-def test_float32_gives_the_same_answer(run_smooth):
+def test_float32_gives_the_same_answer():
     *data, mask = problem(1)
     single = [part.astype(np.float32) for part in data]
     found = smooth_diagnose(

@@ -1,7 +1,21 @@
 """Smooth indicators that become the hard ones as their width goes to zero."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+
+from lisdd_jax import validation
+
+LOWEST_TEMPERATURE = 1e-3
+# Beyond it the smooth absolute value has no median of the size of the noise.
+HIGHEST_TEMPERATURE = 0.5
+
+
+def check_temperature(temperature: Any, dtype: jnp.dtype) -> jax.Array:
+    """A temperature as an array; refuse one outside the supported range."""
+    validation.check_number("temperature", temperature, LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)
+    return jnp.asarray(temperature, dtype)
 
 
 def step(distance: jax.Array, width: jax.Array) -> jax.Array:

@@ -5,6 +5,7 @@ Near parameters ``theta`` the model is ``m(theta) + J (theta' - theta)``, which 
 verdicts are those of the model linearised at the solution.
 """
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +23,7 @@ from lisdd_jax.numerics import implicit, order, scaling
 from lisdd_jax.numerics.frame import whiten
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.prepared import prepare
-from lisdd_jax.results import Diagnosis
+from lisdd_jax.results import Diagnosis, Verdict
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
 Model = Callable[[Any, Any], jax.Array]
@@ -37,7 +38,8 @@ class NonlinearDiagnosis:
 
     Attributes:
       theta: parameters of the physics, in the structure of the initial ones; NaN under a failure.
-      diagnosis: of the model linearised there; its coefficients are ``theta`` as one vector.
+      diagnosis: of the model linearised there; its coefficients are ``theta`` as one vector. It
+        asserts nothing under ``NOT_CONVERGED``.
       num_iterations: diagnoses made on the way.
       status: int32; ``NOT_CONVERGED`` where the parameters still moved.
     """
@@ -167,6 +169,30 @@ def _robust_start(
     return lax.while_loop(going_on, step, start).theta
 
 
+def _withhold(found: Diagnosis, settled: jax.Array, status: jax.Array) -> Diagnosis:
+    """Linearised elsewhere than at a solution, a diagnosis asserts nothing."""
+    shown = partial(nan_where, ~settled)
+    verdict = jnp.where(settled, found.verdict, jnp.int32(Verdict.INSUFFICIENT_DATA))
+    test = dataclasses.replace(
+        found.test,
+        reject=found.test.reject & settled,
+        p_value=shown(found.test.p_value),
+        log_p_value=shown(found.test.log_p_value),
+    )
+    return dataclasses.replace(
+        found,
+        coefficients=shown(found.coefficients),
+        covariance=shown(found.covariance),
+        scale=shown(found.scale),
+        cells=dataclasses.replace(found.cells, flagged=found.cells.flagged & settled),
+        regions=dataclasses.replace(found.regions, present=found.regions.present & settled),
+        form=dataclasses.replace(found.form, support=found.form.support & settled),
+        test=test,
+        verdict=verdict,
+        status=status,
+    )
+
+
 @partial(jax.jit, static_argnames=("model", "max_iterations"))
 @full_precision
 def _diagnose_nonlinear(
@@ -203,8 +229,9 @@ def _diagnose_nonlinear(
     fixed = implicit.fixed_point(update, near, max_iterations)
     found = problem.diagnose(key_run, fixed.solution * unit)
     status = first_failure(found.status, status_if(~fixed.converged, Status.NOT_CONVERGED))
+    found = _withhold(found, fixed.converged, status)
     return NonlinearDiagnosis(
-        theta=unravel(nan_where(is_failure(status), found.coefficients)),
+        theta=unravel(found.coefficients),
         diagnosis=found,
         num_iterations=fixed.num_iterations + 1,
         status=status,

@@ -33,7 +33,7 @@ class Refit:
     Attributes:
       parameters: of the layer; NaN under a failure.
       residual_sum: sum of squared residuals.
-      status: int32; ``NOT_CONVERGED`` where no stationary point was found.
+      status: int32; ``NOT_CONVERGED`` where no minimum was found.
     """
 
     parameters: Parameters
@@ -121,7 +121,10 @@ def _refit(
     root = implicit.find_root(gradient, start, max_iterations)
     # What no row tells, such as the end of an open region, stays as it was.
     found = fixed + unit * root.solution
-    failed = ~root.converged
+    sums = [jnp.sum(residuals(unknown) ** 2) for unknown in (start, root.solution)]
+    # A stationary point above the end of the descent is a saddle, and no fit.
+    rounding = jnp.sqrt(jnp.finfo(response.dtype).eps)
+    failed = ~root.converged | (sums[1] > (1 + rounding) * sums[0])
     shown = partial(nan_where, failed)
     return Refit(
         parameters=jax.tree.map(shown, with_numbers(found)),

@@ -17,10 +17,6 @@ from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.prepared import Prepared, prepare
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
-LOWEST_TEMPERATURE = 1e-3
-# Beyond it the smooth absolute value has no median of the size of the noise.
-HIGHEST_TEMPERATURE = 0.5
-
 
 @register_dataclass
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -241,6 +237,5 @@ def smooth_diagnose(
     arrays, edges, mask, config = diagnosis.check_arguments(
         design, response, axis, features, config=config, edges=edges, mask=mask
     )
-    validation.check_number("temperature", temperature, LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)
-    temperature = jnp.asarray(temperature, arrays[0].dtype)
+    temperature = gates.check_temperature(temperature, arrays[0].dtype)
     return _smooth_diagnose(validation.check_key(key), *arrays, edges, mask, config, temperature)

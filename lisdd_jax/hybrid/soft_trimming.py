@@ -11,7 +11,6 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import trimming, validation
 from lisdd_jax.hybrid import gates
-from lisdd_jax.hybrid.smooth_diagnosis import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from lisdd_jax.numerics import implicit, order
 from lisdd_jax.numerics.frame import whiten
 from lisdd_jax.numerics.precision import full_precision
@@ -94,7 +93,7 @@ def smooth_fit_trimmed(
     key: jax.Array,
     trim: Any,
     temperature: Any = 0.05,
-    num_starts: int = 500,
+    num_starts: int = 3000,
     mask: Any = None,
 ) -> SmoothTrimmedFit:
     """Least trimmed squares with a smooth weight in place of the choice of rows.
@@ -124,7 +123,7 @@ def smooth_fit_trimmed(
     """
     design = validation.float_array("design", design)
     response = validation.float_array("response", response)
-    validation.check_number("temperature", temperature, LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)
+    temperature = gates.check_temperature(temperature, design.dtype)
     hard = trimming.fit_trimmed(
         lax.stop_gradient(design),
         lax.stop_gradient(response),
@@ -138,7 +137,5 @@ def smooth_fit_trimmed(
         left_out = float(trim) * int(jnp.sum(mask))
         if left_out < 1:
             raise ValueError(f"trim must leave out at least one row, got {left_out:g} rows")
-    dtype = design.dtype
-    return _solve(
-        design, response, mask, jnp.asarray(trim, dtype), jnp.asarray(temperature, dtype), hard
-    )
+    trim = jnp.asarray(trim, design.dtype)
+    return _solve(design, response, mask, trim, temperature, hard)
