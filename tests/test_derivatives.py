@@ -14,7 +14,10 @@ import pytest
 from lisdd_jax import Config, diagnose, fit_trimmed
 from lisdd_jax.hybrid import smooth_diagnose, smooth_fit_trimmed
 
-NUM, CELLS, STEP = 90, 6, 1e-6
+NUM, CELLS = 90, 6
+# Rounding rules short steps, curvature long ones, so a smooth number is compared at each; a wrong
+# slope agrees with none. The selected estimator has kinks, so few steps fit it.
+SMOOTH_STEPS, HARD_STEPS = (1e-5, 1e-6, 1e-7), (1e-6,)
 LEAST_COMPARED = 50
 EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)
 KEY = jax.random.key(11)
@@ -76,14 +79,15 @@ def smooth_result(temperature, design, response, axis, features, mask):
 
 def smooth(*arguments):
     found = smooth_result(*arguments)
-    numbers = {name: value for name, value in vars(found).items() if name != "status"}
-    return numbers, (found.status,)
+    numbers = {name: part for name, part in vars(found).items() if not name.endswith("status")}
+    return numbers, (found.status, found.test_status)
 
 
-def compare(function, seeds, kinked=False):
+def compare(function, seeds, steps, kinked=False):
     """Relative errors of directional derivatives, for every number a list over problems.
 
-    An error is -1 where the number is undefined, so that there was nothing to compare.
+    An error is -1 where the number is undefined, so that there was nothing to compare. Of several
+    steps the one counts whose differences agree best.
     """
     rng = np.random.default_rng(0)
     arrays = [np.stack(parts) for parts in zip(*map(problem, seeds), strict=True)]
@@ -107,21 +111,27 @@ def compare(function, seeds, kinked=False):
     slopes = jax.jit(lambda *parts: jax.lax.map(lambda part: slope(*part), parts))(
         data, change, mask
     )
-    found = [at(k * STEP) for k in (-2, -1, 0, 1, 2)]
-    numbers, decisions = zip(*found, strict=True)
+    around = {step: [at(k * step) for k in (-2, -1, 0, 1, 2)] for step in steps}
     errors = {name: [] for name in slopes}
     for i in range(len(seeds)):
-        here = [{name: np.asarray(part[name][i]) for name in part} for part in numbers]
-        kinds = zip(*decisions, strict=True)
-        if any(not np.array_equal(kind[0][i], one[i]) for kind in kinds for one in kind):
-            continue
-        for name in slopes:
-            found = error(np.stack([one[name] for one in here]), slopes[name][i], kinked)
-            errors[name] += [found] if found is not None else []
+        usable = {step: part for step, part in around.items() if settled(part, i)}
+        for name in slopes if usable else ():
+            found = [
+                error(np.stack([one[0][name][i] for one in part]), slopes[name][i], step, kinked)
+                for step, part in usable.items()
+            ]
+            known = [one for one in found if one is not None]
+            errors[name] += [np.min(known)] if known else []
     return errors
 
 
-def error(values, slope, kinked):
+def settled(values, i):
+    """Whether the decisions of one problem are the same at all offsets."""
+    kinds = zip(*[decisions for _, decisions in values], strict=True)
+    return all(np.array_equal(kind[0][i], one[i]) for kind in kinds for one in kind)
+
+
+def error(values, slope, step, kinked):
     """Error of a slope relative to the largest, -1 where undefined; None at a kink or jump.
 
     A slope that is wrong away from switches is no kink: the values lie on one straight line.
@@ -130,9 +140,9 @@ def error(values, slope, kinked):
     if not defined.any():
         return -1.0
     values, slope = values[:, defined], np.asarray(slope)[defined]
-    each = np.diff(values, axis=0) / STEP
+    each = np.diff(values, axis=0) / step
     # Fourth order, so that the curvature of the tails does not matter.
-    wanted = (8 * (values[3] - values[1]) - (values[4] - values[0])) / (12 * STEP)
+    wanted = (8 * (values[3] - values[1]) - (values[4] - values[0])) / (12 * step)
     size = np.max(np.abs(wanted), initial=1e-3)
     if kinked and np.max(np.ptp(each, axis=0), initial=0.0) > 1e-2 * size:
         return None
@@ -155,7 +165,7 @@ def assert_small(errors, least, undefined=()):
 )
 def test_the_selected_estimator_against_finite_differences(config, num, undefined):
     """So many problems that each number is defined, and compared, in 50 of them."""
-    found = compare(partial(hard, config), range(num), kinked=True)
+    found = compare(partial(hard, config), range(num), HARD_STEPS, kinked=True)
     assert_small(found, least=0.9 * num, undefined=undefined)
 
 
@@ -168,7 +178,8 @@ def test_the_selected_estimator_against_finite_differences(config, num, undefine
     ],
 )
 def test_the_smooth_form_against_finite_differences(temperature):
-    assert_small(compare(partial(smooth, temperature), range(50)), least=50)
+    """All problems count, but the test of a split without a solution has nothing to compare."""
+    assert_small(compare(partial(smooth, temperature), range(55), SMOOTH_STEPS), least=55)
 
 
 def awkward(seed):

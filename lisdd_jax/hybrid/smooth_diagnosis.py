@@ -37,6 +37,7 @@ class SmoothDiagnosis:
       objective: log root mean square of what the corrected model leaves: a smooth loss for what
         lies behind the inputs.
       status: int32.
+      test_status: int32, of the statistic and its p-value: they need a solution on split A too.
     """
 
     coefficients: jax.Array
@@ -51,6 +52,7 @@ class SmoothDiagnosis:
     test_log_p_value: jax.Array
     objective: jax.Array
     status: jax.Array
+    test_status: jax.Array
 
 
 class _Stages(NamedTuple):
@@ -167,7 +169,8 @@ def _smooth_diagnose(
     full, split = (jax.tree.map(lambda leaf, i=i: leaf[i], found) for i in (0, 1))
     test = _certify(data, split, data.mask & ~halves.first, membership, config)
     failed = is_failure(full.status)
-    test_failed = failed | is_failure(split.status)
+    test_status = first_failure(full.status, split.status)
+    test_failed = is_failure(test_status)
     regime = full.regime
     left = regime.residual - full.inside * (data.features @ full.coefficients)
     mean_square = jnp.sum(left**2) / jnp.maximum(jnp.sum(data.mask), 1)
@@ -185,6 +188,7 @@ def _smooth_diagnose(
         test_log_p_value=nan_where(test_failed, test.log_p_value),
         objective=shown(0.5 * jnp.log(jnp.where(failed, 1.0, mean_square))),
         status=full.status,
+        test_status=test_status,
     )
 
 
