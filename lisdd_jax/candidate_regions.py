@@ -111,7 +111,7 @@ def _diagnose_regions(
 ) -> CandidateRegions:
     data, data_status = prepare(*data_arrays)
     key_start, key_forms = jax.random.split(key)
-    regime = published.fit_physics(key_start, data, data_status, data.mask, config)
+    regime = published.fit_physics(key_start, data, data_status, config)
     status = regime.status
     residuals = published.residuals_of(data, regime)
     ends = jnp.where(upper >= data.edges[-1], jnp.inf, upper)
@@ -126,15 +126,16 @@ def _diagnose_regions(
     adjusted = multiplicity.adjust_p_values(jnp.exp(log_p), method=method)
     declared = adjusted <= q
 
-    def find_form(inputs: tuple[jax.Array, jax.Array]) -> tuple[selection.Selection, Any]:
+    def find_form(
+        inputs: tuple[jax.Array, jax.Array],
+    ) -> tuple[selection.Selection, selection.TermFit]:
         key, rows = inputs
-        chosen = selection.select_by_chance(
+        return selection.select_by_chance(
             key, data.features, residuals, rows, config.max_terms, config.tolerance
         )
-        return chosen, selection.fit_terms(data.features, residuals, chosen.support, rows)
 
     keys = jax.random.split(key_forms, lower.shape[0])
-    chosen, (weights, stderr) = jax.lax.map(find_form, (keys, inside))
+    chosen, terms = jax.lax.map(find_form, (keys, inside))
     shown = declared[:, None]
     unknown = jnp.full((*lower.shape, 2), jnp.nan, residuals.dtype)
     return CandidateRegions(
@@ -147,8 +148,8 @@ def _diagnose_regions(
             present=declared,
             count=count,
             support=shown & chosen.support,
-            coefficients=jnp.where(shown, weights, 0.0),
-            stderr=jnp.where(shown, stderr, jnp.nan),
+            coefficients=jnp.where(shown, terms.coefficients, 0.0),
+            stderr=jnp.where(shown, terms.stderr, jnp.nan),
             equivalent=shown & chosen.equivalent,
             statistic=test.statistic,
             p_value=jnp.exp(log_p),

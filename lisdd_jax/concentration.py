@@ -1,134 +1,144 @@
-"""The search for a least-trimmed-squares fit: random starts and concentration steps.
+"""Concentration steps: fit, keep the rows that fit best, and again.
 
-FAST-LTS (Rousseeuw and Van Driessen, 2006): many fits to a minimal random subset, a few
-concentration steps each, the best ones to convergence. With many rows the starts are ranked on a
-subsample, the best ones make two steps on all rows, and the two that lead then go on there.
+The sum of the smallest squared residuals falls with every step (Rousseeuw and Van Driessen, 2006).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from lisdd_jax import elemental
-from lisdd_jax.numerics import normal_equations, order
-from lisdd_jax.status import Status, first_failure, status_if
+from lisdd_jax.numerics import bracket, normal_equations, order
+from lisdd_jax.numerics.columns import combine
 
 _MAX_CONCENTRATIONS = 500
-_FIRST_STEPS = 2
-# On a subsample steps are cheap, and each saves one on all rows.
-_SUBSAMPLE_STEPS = 5
-_NUM_LEADING = 2
 
 
-class _Candidates(NamedTuple):
-    solutions: jax.Array
-    objectives: jax.Array
+class Candidates(NamedTuple):
+    """Solutions ``(S, p)``, and where they were last judged objectives and thresholds ``(S,)``."""
+
+    solution: jax.Array
+    objective: jax.Array
+    threshold: jax.Array
 
 
-def _distances(rows: elemental.Rows, solutions: jax.Array) -> jax.Array:
-    """Absolute residuals ``(S, m)``; infinite for rows out of use."""
-    residuals = rows.response - solutions @ rows.basis.T
-    return jnp.where(rows.usable, jnp.abs(residuals), jnp.inf)
-
-
-def _weighted_fits(
-    rows: elemental.Rows, solutions: jax.Array, distances: jax.Array, weights: jax.Array
-) -> _Candidates:
-    """Least squares with weights for all candidates, and their objectives before it."""
-    squares = jnp.where(rows.usable, distances**2, 0.0)
-    size = rows.basis.shape[1]
-    # One matrix product gives the normal equations of all candidates.
-    tables = elemental.unpack(weights @ rows.products, size + 1)
-    fit = normal_equations.sweep(tables[:, :size, :size], tables[:, :size, size])
-    determined = jnp.all(fit.independent, axis=-1, keepdims=True)
-    objectives = jnp.einsum("sm,sm->s", weights, squares)
-    return _Candidates(jnp.where(determined, fit.solution, solutions), objectives)
-
-
-class _Picked(NamedTuple):
-    """Weights ``(S, m)`` of the rows kept, threshold ``(S,)``, and rows missing ``(S,)``."""
+class Picked(NamedTuple):
+    """Weights ``(m,)`` of the rows kept, their threshold, and how many rows are missing."""
 
     weights: jax.Array
     threshold: jax.Array
     missing: jax.Array
 
 
-def _pick(distances: jax.Array, num: jax.Array) -> _Picked:
-    weights, threshold = jax.vmap(order.smallest_weights, (0, None))(distances, num)
-    return _Picked(weights, threshold, jnp.zeros(distances.shape[0], jnp.int32))
+def _distances(rows: elemental.Rows, solution: jax.Array) -> jax.Array:
+    """Absolute residuals ``(m,)``; infinite for rows out of use."""
+    return jnp.where(rows.usable, jnp.abs(rows.response - combine(solution, rows.basis)), jnp.inf)
 
 
-def _pick_roughly(distances: jax.Array, num: jax.Array) -> _Picked:
-    kept, threshold, missing = jax.vmap(order.roughly_smallest, (0, None))(distances, num)
-    return _Picked(kept.astype(distances.dtype), threshold, missing)
+def pick_exactly(distances: jax.Array, num: jax.Array, near: jax.Array) -> Picked:
+    """The ``num`` smallest distances, given a guess of the threshold."""
+    weights, threshold = order.smallest_weights(distances, num, near)
+    return Picked(weights, threshold, jnp.int32(0))
 
 
-def _first_steps(
+def pick_roughly(distances: jax.Array, num: jax.Array, near: jax.Array) -> Picked:
+    """About as many, which costs fewer passes."""
+    kept, threshold, missing = order.roughly_smallest(distances, num, near)
+    return Picked(kept.astype(distances.dtype), threshold, missing)
+
+
+def _objective(distances: jax.Array, picked: Picked) -> jax.Array:
+    """Sum of squares of the rows kept; missing rows count with the residual at the threshold."""
+    kept = picked.weights > 0
+    squares = jnp.where(kept, picked.weights * distances**2, 0.0)
+    return jnp.sum(squares) + picked.missing * picked.threshold**2
+
+
+def _refit(rows: elemental.Rows, solution: jax.Array, weights: jax.Array) -> jax.Array:
+    """Least squares with weights; the old solution where they determine none."""
+    size = rows.basis.shape[0]
+    # Of several candidates at once this is one matrix product.
+    table = elemental.unpack(rows.products @ weights, size + 1)
+    fit = normal_equations.sweep(table[:size, :size], table[:size, size])
+    return jnp.where(jnp.all(fit.independent), fit.solution, solution)
+
+
+def first_steps(
     rows: elemental.Rows,
-    solutions: jax.Array,
+    start: Candidates,
     num: jax.Array,
     num_steps: int,
-    pick: Callable[[jax.Array, jax.Array], _Picked],
-) -> _Candidates:
-    """So many concentration steps for all, and one more that gives the objectives of the last."""
+    pick: Callable[[jax.Array, jax.Array, jax.Array], Picked],
+) -> Candidates:
+    """So many concentration steps for all, and the objectives of the last."""
 
-    def step(_: int, state: tuple[jax.Array, _Candidates]) -> tuple[jax.Array, _Candidates]:
-        solutions = state[0]
-        distances = _distances(rows, solutions)
-        picked = pick(distances, num)
-        moved = _weighted_fits(rows, solutions, distances, picked.weights)
-        # Rows too few or too many count with the residual at the threshold.
-        objectives = moved.objectives + picked.missing * picked.threshold**2
-        return moved.solutions, _Candidates(solutions, objectives)
+    @jax.vmap
+    def move(solution: jax.Array, near: jax.Array) -> tuple[jax.Array, jax.Array]:
+        picked = pick(_distances(rows, solution), num, near)
+        return _refit(rows, solution, picked.weights), picked.threshold
 
-    start = _Candidates(solutions, jnp.full(solutions.shape[0], jnp.inf, solutions.dtype))
-    return lax.fori_loop(0, num_steps + 1, step, (solutions, start))[1]
+    @jax.vmap
+    def judge(solution: jax.Array, near: jax.Array) -> Candidates:
+        distances = _distances(rows, solution)
+        picked = pick(distances, num, near)
+        return Candidates(solution, _objective(distances, picked), picked.threshold)
+
+    moved = lax.fori_loop(
+        0, num_steps, lambda _, state: move(*state), (start.solution, start.threshold)
+    )
+    return judge(*moved)
+
+
+@partial(jax.vmap, in_axes=(None, 0))
+def unjudged(rows: elemental.Rows, solution: jax.Array) -> Candidates:
+    """Candidates with a first guess of their thresholds, the mean distance."""
+    typical, _ = bracket.typical(_distances(rows, solution))
+    return Candidates(solution, jnp.full_like(typical, jnp.inf), typical)
 
 
 class _Descent(NamedTuple):
-    """Candidates on their way: best so far, next trial, threshold, who still improves, steps."""
+    """A candidate on its way: best so far, next trial, whether it still improves, steps."""
 
-    best: _Candidates
+    best: Candidates
     trial: jax.Array
-    threshold: jax.Array
     active: jax.Array
     step: jax.Array
 
 
-def _advance(rows: elemental.Rows, state: _Descent, num: jax.Array, chosen: jax.Array) -> _Descent:
-    """One exact step for the chosen candidates ``(b,)``."""
-    trial = state.trial[chosen]
-    distances = _distances(rows, trial)
-    weights, threshold = jax.vmap(order.smallest_weights, (0, None, 0))(
-        distances, num, state.threshold[chosen]
-    )
-    moved = _weighted_fits(rows, trial, distances, weights)
-    # Who has stopped stays where it is, though the batch carries it along.
-    better = (moved.objectives < state.best.objectives[chosen]) & state.active[chosen]
-    solutions = jnp.where(better[:, None], trial, state.best.solutions[chosen])
-    objectives = jnp.where(better, moved.objectives, state.best.objectives[chosen])
-    best = _Candidates(
-        state.best.solutions.at[chosen].set(solutions),
-        state.best.objectives.at[chosen].set(objectives),
-    )
-    return _Descent(
-        best,
-        state.trial.at[chosen].set(moved.solutions),
-        state.threshold.at[chosen].set(threshold),
-        state.active.at[chosen].set(better),
-        state.step + chosen.shape[0],
+def _descend(
+    rows: elemental.Rows, start: Candidates, num: jax.Array, active: jax.Array
+) -> _Descent:
+    """Concentrate until the objective falls no more; it falls over finitely many subsets."""
+
+    def advance(state: _Descent) -> _Descent:
+        best, trial = state.best, state.trial
+        distances = _distances(rows, trial)
+        picked = pick_exactly(distances, num, best.threshold)
+        judged = Candidates(trial, _objective(distances, picked), picked.threshold)
+        better = judged.objective < best.objective
+        return _Descent(
+            jax.tree.map(partial(jnp.where, better), judged, best),
+            _refit(rows, trial, picked.weights),
+            better,
+            state.step + 1,
+        )
+
+    unknown = jnp.full_like(start.objective, jnp.inf)
+    return lax.while_loop(
+        lambda state: state.active & (state.step < _MAX_CONCENTRATIONS),
+        advance,
+        _Descent(start._replace(objective=unknown), start.solution, active, jnp.int32(0)),
     )
 
 
-def _converge(
-    rows: elemental.Rows, solutions: jax.Array, num: jax.Array, num_active: jax.Array | int
+def converge(
+    rows: elemental.Rows, leading: Candidates, num: jax.Array, num_active: jax.Array | int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Concentrate until no objective falls any more; it falls over finitely many subsets.
-
-    The first ``num_active`` candidates move, the others are left out.
+    """Concentrate the first ``num_active`` candidates; the others are left out.
 
     On a CPU one candidate after the other: the rows' values of one stay in cache, and none waits
     for the slowest; else all at once.
@@ -136,106 +146,36 @@ def _converge(
     Returns:
       Solution and objective of the best, and whether some candidate was still moving.
     """
-    count = solutions.shape[0]
-    unknown = jnp.full(count, jnp.inf, solutions.dtype)
-    start = _Descent(
-        _Candidates(solutions, unknown),
-        solutions,
-        jnp.full(count, jnp.nan, solutions.dtype),
-        jnp.arange(count) < num_active,
-        jnp.int32(0),
+    count = leading.objective.shape[0]
+    yes = jnp.ones((), bool)
+
+    def in_turn(leading: Candidates, num_active: jax.Array) -> tuple[Candidates, jax.Array]:
+        def take(i: jax.Array, state: tuple[Candidates, jax.Array]) -> Any:
+            best, unfinished = state
+            start = jax.tree.map(lambda part: part[i], leading)
+            end = _descend(rows, start, num, yes)
+            better = end.best.objective < best.objective
+            best = jax.tree.map(partial(jnp.where, better), end.best, best)
+            return best, unfinished | end.active
+
+        first = jax.tree.map(lambda part: part[0], leading)
+        start = first._replace(objective=jnp.full_like(first.objective, jnp.inf))
+        return lax.fori_loop(0, num_active, take, (start, ~yes))
+
+    def at_once(leading: Candidates, num_active: jax.Array) -> tuple[Candidates, jax.Array]:
+        chosen = jnp.arange(count) < num_active
+        end = jax.vmap(lambda start, active: _descend(rows, start, num, active))(leading, chosen)
+        winner = jnp.argmin(end.best.objective)
+        return jax.tree.map(lambda part: part[winner], end.best), jnp.any(end.active)
+
+    best, unfinished = lax.platform_dependent(
+        leading, jnp.asarray(num_active, jnp.int32), cpu=in_turn, default=at_once
     )
-
-    def run(next_ones: Callable[[_Descent], jax.Array]) -> Callable[[_Descent], _Descent]:
-        limit = _MAX_CONCENTRATIONS * count
-        return lambda start: lax.while_loop(
-            lambda state: jnp.any(state.active) & (state.step < limit),
-            lambda state: _advance(rows, state, num, next_ones(state)),
-            start,
-        )
-
-    end = lax.platform_dependent(
-        start,
-        cpu=run(lambda state: jnp.argmax(state.active)[None]),
-        default=run(lambda _: jnp.arange(count)),
-    )
-    winner = jnp.argmin(end.best.objectives)
-    return end.best.solutions[winner], end.best.objectives[winner], jnp.any(end.active)
+    return best.solution, best.objective, unfinished
 
 
-def _best(candidates: _Candidates, good: jax.Array, num: int) -> jax.Array:
-    objectives = jnp.where(
-        good & jnp.isfinite(candidates.objectives), candidates.objectives, jnp.inf
-    )
-    return candidates.solutions[lax.top_k(-objectives, num)[1]]
-
-
-def _rank(
-    rows: elemental.Rows,
-    solutions: jax.Array,
-    good: jax.Array,
-    num: jax.Array,
-    num_steps: int,
-    num_best: int,
-) -> jax.Array:
-    """The best candidates after a few rough steps, in single precision, which is enough to rank."""
-    largest = jnp.max(jnp.abs(rows.response))
-    scale = jnp.where(largest > 0, largest, 1.0)
-    columns = jnp.column_stack([rows.basis, (rows.response / scale)[:, None]]).astype(jnp.float32)
-    single = elemental.make_rows(columns[:, :-1], columns[:, -1], rows.usable)
-    start = (solutions / scale).astype(jnp.float32)
-    moved = _first_steps(single, start, num, num_steps, _pick_roughly)
-    return _best(moved, good, num_best).astype(rows.basis.dtype) * scale
-
-
-def search(
-    key: jax.Array,
-    basis: jax.Array,
-    response: jax.Array,
-    mask: jax.Array,
-    trim: jax.Array | float,
-    *,
-    num_starts: int,
-    num_candidates: int = 20,
-    subsample_size: int = 300,
-    full_search_rows: int = 600,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The search itself, in a well-conditioned basis.
-
-    Args:
-      key: typed key.
-      basis: ``(n, p)``.
-      response: ``(n,)``.
-      mask: ``(n,)`` bool, rows in use.
-      trim: share of rows left out.
-      num_starts, num_candidates, subsample_size, full_search_rows: sizes of the search (static).
-
-    Returns:
-      Solution ``(p,)`` in the basis, objective, and status.
-    """
-    keys = jax.random.split(key, 1 + elemental.MAX_DRAWS)
-    rows = elemental.make_rows(basis, response, mask)
-    table, count = elemental.row_table(mask)
-    num = order.num_kept(count, trim, basis.dtype)
-    num_candidates = min(num_candidates, num_starts)
-    if basis.shape[0] > full_search_rows:
-        judge = elemental.subsample(keys[0], rows, table, count, subsample_size)
-        everyone = jnp.arange(subsample_size, dtype=jnp.int32)
-        judge_count = jnp.sum(judge.usable, dtype=jnp.int32)
-        judge_num = order.num_kept(judge_count, trim, basis.dtype)
-        solutions, good = elemental.draw_starts(keys[1:], judge, everyone, judge_count, num_starts)
-        chosen = _rank(judge, solutions, good, judge_num, _SUBSAMPLE_STEPS, num_candidates)
-        everyone_good = jnp.ones(num_candidates, bool)
-        chosen = _rank(rows, chosen, everyone_good, num, _FIRST_STEPS, num_candidates)
-        # Of few rows, padded to this shape, minima lie too close for a rough ranking.
-        num_active = jnp.where(count <= full_search_rows, num_candidates, _NUM_LEADING)
-    else:
-        solutions, good = elemental.draw_starts(keys[1:], rows, table, count, num_starts)
-        first = _first_steps(rows, solutions, num, _FIRST_STEPS, _pick)
-        chosen, num_active = _best(first, good, num_candidates), jnp.int32(num_candidates)
-    solution, objective, unfinished = _converge(rows, chosen, num, num_active)
-    status = first_failure(
-        status_if(~jnp.any(good), Status.DEGENERATE_STARTS),
-        status_if(unfinished, Status.ITERATION_LIMIT),
-    )
-    return solution, objective, status
+def best_of(candidates: Candidates, good: jax.Array | bool, num: int) -> Candidates:
+    """Those with the lowest objectives, first the ones that are good."""
+    objectives = jnp.where(good & jnp.isfinite(candidates.objective), candidates.objective, jnp.inf)
+    chosen = lax.top_k(-objectives, num)[1]
+    return jax.tree.map(lambda part: part[chosen], candidates)

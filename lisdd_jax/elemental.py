@@ -14,7 +14,10 @@ MAX_DRAWS = 50
 
 
 class Rows(NamedTuple):
-    """Rows in the basis: ``basis (m, p)``, ``response (m,)``, ``usable (m,)``, ``products``."""
+    """Rows in the basis: ``basis (p, m)``, ``response (m,)``, ``usable (m,)``, ``products (q, m)``.
+
+    They lie along the last axis, over which sums of products are several times as fast.
+    """
 
     basis: jax.Array
     response: jax.Array
@@ -22,24 +25,18 @@ class Rows(NamedTuple):
     products: jax.Array
 
 
-def _pairs(num: int) -> tuple[jax.Array, jax.Array]:
-    pairs = list(itertools.combinations_with_replacement(range(num), 2))
-    return jnp.array([i for i, _ in pairs]), jnp.array([j for _, j in pairs])
-
-
 def unpack(products: jax.Array, num: int) -> jax.Array:
     """Symmetric matrices ``(..., num, num)`` from products of all pairs of columns."""
-    rows, others = _pairs(num)
-    matrix = jnp.zeros((*products.shape[:-1], num, num), products.dtype)
-    matrix = matrix.at[..., rows, others].set(products)
-    return matrix.at[..., others, rows].set(products)
+    pairs = list(itertools.combinations_with_replacement(range(num), 2))
+    place = [[pairs.index((min(i, j), max(i, j))) for j in range(num)] for i in range(num)]
+    return products[..., jnp.array(place)]
 
 
 def make_rows(basis: jax.Array, response: jax.Array, usable: jax.Array) -> Rows:
-    """Rows with the products of all pairs of columns; those out of use become zero."""
-    columns = jnp.where(usable[:, None], jnp.column_stack([basis, response]), 0.0)
-    rows, others = _pairs(columns.shape[1])
-    return Rows(columns[:, :-1], columns[:, -1], usable, columns[:, rows] * columns[:, others])
+    """Rows ``basis (p, m)`` with products of all pairs of columns; zero where out of use."""
+    columns = jnp.where(usable, jnp.concatenate([basis, response[None]]), 0.0)
+    products = [columns[i:] * columns[i] for i in range(columns.shape[0])]
+    return Rows(columns[:-1], columns[-1], usable, jnp.concatenate(products))
 
 
 def row_table(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -52,52 +49,69 @@ def row_table(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     return table, rank[-1]
 
 
-def random_ranks(key: jax.Array, shape: tuple[int, ...], count: jax.Array) -> jax.Array:
+class Draws(NamedTuple):
+    """Random numbers of a search: uniform ones for the subsample and for the first starts, a key.
+
+    Made in one call, since every call of the generator costs as much as a pass over the rows.
+    """
+
+    subsample: jax.Array
+    starts: jax.Array
+    key: jax.Array
+
+
+def draw(key: jax.Array, subsample_size: int, num_starts: int, size: int) -> Draws:
+    """Random numbers for a subsample, ``(subsample_size,)``, and starts, ``(num_starts, size)``."""
+    uniform = jax.random.uniform(key, (subsample_size + num_starts * size,), jnp.float32)
+    starts = uniform[subsample_size:].reshape(num_starts, size)
+    return Draws(uniform[:subsample_size], starts, key)
+
+
+def random_ranks(uniform: jax.Array, count: jax.Array) -> jax.Array:
     """Ranks from 0 to ``count - 1``, near enough to equally likely for fewer than 2^20 rows."""
-    uniform = jax.random.uniform(key, shape, jnp.float32)
     ranks = jnp.floor(uniform * count.astype(jnp.float32)).astype(jnp.int32)
     return jnp.clip(ranks, 0, jnp.maximum(count - 1, 0))
 
 
-def draw_starts(
-    keys: jax.Array, rows: Rows, table: jax.Array, count: jax.Array, num_starts: int
+def make_starts(
+    draws: Draws, rows: Rows, table: jax.Array, count: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Exact fits through ``p`` random rows; subsets that do not determine a fit are drawn again."""
-    size = rows.basis.shape[1]
 
-    def fit(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        chosen = table[random_ranks(key, (num_starts, size), count)]
-        basis, response = rows.basis[chosen], rows.response[chosen]
-        gram = jnp.einsum("sri,srj->sij", basis, basis)
-        moment = jnp.einsum("sri,sr->si", basis, response)
+    def fit(uniform: jax.Array) -> tuple[jax.Array, jax.Array]:
+        chosen = table[random_ranks(uniform, count)]
+        basis, response = rows.basis[:, chosen], rows.response[chosen]
+        gram = jnp.einsum("isr,jsr->sij", basis, basis)
+        moment = jnp.einsum("isr,sr->si", basis, response)
         swept = normal_equations.sweep(
             gram, moment, tolerance=float(jnp.finfo(gram.dtype).eps) ** 0.5
         )
         return swept.solution, jnp.all(swept.independent, axis=-1)
 
-    def draw(
+    def again(
         state: tuple[jax.Array, jax.Array, jax.Array],
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         solutions, good, attempt = state
-        fresh, fresh_good = fit(keys[attempt])
+        key = jax.random.fold_in(draws.key, attempt)
+        fresh, fresh_good = fit(jax.random.uniform(key, draws.starts.shape, jnp.float32))
         return jnp.where(good[:, None], solutions, fresh), good | fresh_good, attempt + 1
 
-    nothing = jnp.zeros((num_starts, size), rows.basis.dtype)
-    start = (nothing, jnp.zeros(num_starts, bool), jnp.int32(0))
+    first = (*fit(draws.starts), jnp.int32(1))
     solutions, good, _ = lax.while_loop(
-        lambda s: ~jnp.all(s[1]) & (s[2] < keys.shape[0]), draw, start
+        lambda state: ~jnp.all(state[1]) & (state[2] < MAX_DRAWS), again, first
     )
     return solutions, good
 
 
-def subsample(key: jax.Array, rows: Rows, table: jax.Array, count: jax.Array, size: int) -> Rows:
-    """One random row from each of ``size`` equal stretches of the record, so none comes twice.
+def subsample(draws: Draws, rows: Rows, table: jax.Array, count: jax.Array) -> Rows:
+    """One random row from each of as many equal stretches of the record, so none comes twice.
 
     Of fewer rows than that, every one.
     """
-    offsets = jnp.arange(size) + jax.random.uniform(key, (size,), rows.response.dtype)
+    size = draws.subsample.shape[0]
+    offsets = jnp.arange(size) + draws.subsample.astype(rows.response.dtype)
     ranks = jnp.floor(offsets * (count / size)).astype(jnp.int32)
     ranks = jnp.where(count <= size, jnp.arange(size, dtype=jnp.int32), ranks)
     chosen = table[jnp.clip(ranks, 0, jnp.maximum(count - 1, 0))]
     usable = rows.usable[chosen] & (jnp.arange(size) < count)
-    return make_rows(rows.basis[chosen], rows.response[chosen], usable)
+    return make_rows(rows.basis[:, chosen], rows.response[chosen], usable)

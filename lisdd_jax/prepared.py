@@ -1,5 +1,6 @@
 """One data set made ready for the stages: cells, and the physics in a well-conditioned frame."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 
 from lisdd_jax import partition
 from lisdd_jax.numerics.frame import Frame, whiten
+from lisdd_jax.numerics.random_split import take_rows
 from lisdd_jax.status import Status, first_failure, status_if
 
 
@@ -70,3 +72,25 @@ def prepare(
         level=jnp.max(jnp.abs(response)),
     )
     return data, status
+
+
+def take(data: Prepared, rows: jax.Array, used: jax.Array) -> Prepared:
+    """Some rows of a data set, in the same frame and cells.
+
+    Args:
+      data: all rows.
+      rows: ``(m,)`` int, their positions.
+      used: ``(m,)`` bool, those of them to use.
+    """
+    pick = partial(take_rows, rows=rows, used=used)
+    num_cells = data.edges.shape[0] - 1
+    return data._replace(
+        design=pick(data.design),
+        response=pick(data.response),
+        axis=pick(data.axis),
+        features=pick(data.features),
+        mask=used,
+        cell=jnp.where(used, data.cell[rows], num_cells),
+        basis=pick(data.basis),
+        centered=pick(data.centered),
+    )

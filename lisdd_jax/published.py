@@ -4,68 +4,99 @@ The physics is fitted and the cells are flagged on all rows. For the certificate
 on a random half, and the other half tests what they chose.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax import cell_fits, clean_regime, concentration, detection, localization, selection
+from lisdd_jax import (
+    cell_fits,
+    clean_regime,
+    detection,
+    localization,
+    selection,
+    trimmed_search,
+)
 from lisdd_jax.config import Config
 from lisdd_jax.numerics import random_split
-from lisdd_jax.prepared import Prepared, prepare
+from lisdd_jax.numerics.batches import each
+from lisdd_jax.prepared import Prepared, prepare, take
 from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 from lisdd_jax.verdicts import decide
 
 
 class Stages(NamedTuple):
-    """Stages 1 to 3 on a subset of the rows."""
+    """Stages 1 to 3 on a subset of the rows; ``flagged`` where some of its rows are."""
 
     regime: clean_regime.CleanRegime
     selection: selection.Selection
-    inside: jax.Array
+    terms: selection.TermFit
+    flagged: jax.Array
 
 
 def fit_physics(
-    key: jax.Array, data: Prepared, before: jax.Array, mask: jax.Array, config: Config
+    key: jax.Array, data: Prepared, before: jax.Array, config: Config
 ) -> clean_regime.CleanRegime:
-    """Stage 1: trimmed start and clean-regime iteration on the rows in ``mask``.
+    """Stage 1: trimmed start and clean-regime iteration.
 
     ``before`` is the status of the data; under its failures the regime is undefined.
     """
-    initial, _, start_status = concentration.search(
-        key,
-        data.basis,
-        data.centered,
-        mask,
+    return _fit_physics_each(key[None], [data], before, config)[0]
+
+
+def _fit_physics_each(
+    keys: jax.Array, samples: Sequence[Prepared], before: jax.Array, config: Config
+) -> list[clean_regime.CleanRegime]:
+    starts = trimmed_search.search_each(
+        [
+            trimmed_search.Problem(key, data.basis, data.centered, data.mask)
+            for key, data in zip(keys, samples, strict=True)
+        ],
         config.trim,
         num_starts=config.num_starts,
         num_candidates=min(10, config.num_starts),
     )
-    initial = jax.lax.stop_gradient(initial)
+    return [
+        _fit_clean_cells(data, start, before, config)
+        for data, start in zip(samples, starts, strict=True)
+    ]
+
+
+def _fit_clean_cells(
+    data: Prepared, start: trimmed_search.Found, before: jax.Array, config: Config
+) -> clean_regime.CleanRegime:
+    initial = jax.lax.stop_gradient(start.solution)
     num_cells = data.edges.shape[0] - 1
     rows = cell_fits.make_rows(
-        data.basis, data.centered, mask, data.cell, initial, num_cells, data.level
+        data.basis, data.centered, data.mask, data.cell, initial, num_cells, data.level
     )
     found = clean_regime.search(rows, config.alpha_cell, config.max_iterations)
-    too_few = jnp.sum(mask) <= data.design.shape[1] + 1
-    before = first_failure(before, status_if(too_few, Status.TOO_FEW_ROWS), start_status)
+    too_few = jnp.sum(data.mask) <= data.design.shape[1] + 1
+    before = first_failure(before, status_if(too_few, Status.TOO_FEW_ROWS), start.status)
     return clean_regime.summarize(data.frame, initial, rows, found, before)
 
 
 def _run_stages(
-    keys: jax.Array, data: Prepared, before: jax.Array, mask: jax.Array, config: Config
-) -> Stages:
-    """Stages 1 to 3 on the rows in ``mask``; keys ``(2,)`` of the start and of the holdout."""
-    key_start, key_half = keys
-    regime = fit_physics(key_start, data, before, mask, config)
-    inside = mask & jnp.append(regime.flagged, False)[data.cell]
-    residuals = residuals_of(data, regime)
-    form = selection.select_by_chance(
-        key_half, data.features, residuals, inside, config.max_terms, config.tolerance
-    )
-    return Stages(regime, form, inside)
+    keys: jax.Array, samples: Sequence[Prepared], before: jax.Array, config: Config
+) -> list[Stages]:
+    """Stages 1 to 3 on several samples; keys ``(2 k,)`` of the start and the holdout of each."""
+    regimes = _fit_physics_each(keys[::2], samples, before, config)
+    insides = [
+        data.mask & jnp.append(regime.flagged, False)[data.cell]
+        for data, regime in zip(samples, regimes, strict=True)
+    ]
+    sums = [
+        selection.sum_halves(key, data.features, residuals_of(data, regime), inside)
+        for key, data, regime, inside in zip(keys[1::2], samples, regimes, insides, strict=True)
+    ]
+    chosen = each(lambda part: selection.choose(part, config.max_terms, config.tolerance), sums)
+    return [
+        Stages(regime, selected, terms, jnp.any(inside))
+        for regime, (selected, terms), inside in zip(regimes, chosen, insides, strict=True)
+    ]
 
 
 def residuals_of(data: Prepared, regime: clean_regime.CleanRegime) -> jax.Array:
@@ -75,12 +106,10 @@ def residuals_of(data: Prepared, regime: clean_regime.CleanRegime) -> jax.Array:
     return jnp.where(data.mask & known, data.centered - data.basis @ solution, 0.0)
 
 
-def _fit_form(data: Prepared, stages: Stages) -> Form:
-    """The chosen terms refitted on all rows of the region, with standard errors."""
+def _make_form(stages: Stages) -> Form:
+    """The chosen terms, fitted to all rows of the region, with standard errors."""
     chosen = stages.selection
-    residuals = residuals_of(data, stages.regime)
-    fitted, stderr = selection.fit_terms(data.features, residuals, chosen.support, stages.inside)
-    nothing = ~jnp.any(stages.inside)
+    nothing = ~stages.flagged
     status = first_failure(
         stages.regime.status, status_if(nothing, Status.NOTHING_FLAGGED), chosen.status
     )
@@ -88,8 +117,8 @@ def _fit_form(data: Prepared, stages: Stages) -> Form:
     status = jnp.where(nothing & ~is_failure(stages.regime.status), Status.NOTHING_FLAGGED, status)
     return Form(
         support=chosen.support & ~nothing,
-        coefficients=fitted,
-        stderr=stderr,
+        coefficients=stages.terms.coefficients,
+        stderr=stages.terms.stderr,
         error=chosen.error,
         errors=chosen.errors,
         equivalent=chosen.equivalent & ~nothing,
@@ -99,19 +128,23 @@ def _fit_form(data: Prepared, stages: Stages) -> Form:
 
 
 def _certify(
-    data: Prepared, halves: random_split.Halves, stages: Stages, alpha: jax.Array
+    data: Prepared, halves: random_split.Halves, stages: Stages, config: Config
 ) -> Certificate:
     """The partial F-test on the second half, which took no part in choosing region and form."""
     inside = jnp.append(stages.regime.flagged, False)[data.cell]
     support = stages.selection.support
-    extra = jnp.where(inside[:, None] & support, data.features, 0.0)
+    # The terms of the support, filled up with columns of zeros.
+    used, terms = jax.lax.top_k(support.astype(jnp.int32), min(config.max_terms, len(support)))
+    extra = jnp.where(inside[:, None] & (used > 0), data.features[:, terms], 0.0)
     columns = jnp.column_stack([data.basis, extra, data.centered])
     basis, extra, centered = jnp.split(
-        halves.take(columns)[1], [data.basis.shape[1], columns.shape[1] - 1], axis=1
+        random_split.take_rows(columns, halves.rows[1], halves.used[1]),
+        [data.basis.shape[1], columns.shape[1] - 1],
+        axis=1,
     )
     test = detection.partial_f(basis, extra, centered[:, 0], halves.used[1])
     nothing = ~jnp.any(stages.regime.flagged) & ~is_failure(stages.regime.status)
-    # Terms off the support are zero columns here, which is no deficiency of the test.
+    # Columns of zeros are no deficiency of the test.
     complete = test.df_num == jnp.sum(support)
     harmless = complete & (test.status == Status.RANK_DEFICIENT_TERMS)
     test_status = jnp.where(harmless, Status.OK, test.status)
@@ -126,7 +159,7 @@ def _certify(
         p_value=shown(test.p_value),
         log_p_value=shown(test.log_p_value),
         p_value_robust=jnp.full_like(test.p_value, jnp.nan),
-        reject=defined & (test.log_p_value < jnp.log(alpha)),
+        reject=defined & (test.log_p_value < jnp.log(config.alpha)),
         support=support & defined,
         flagged=stages.regime.flagged,
         status=status,
@@ -197,19 +230,10 @@ def run(
     keys = jax.random.split(key, 5)
     data, data_status = prepare(design, response, axis, features, edges, mask)
     halves = random_split.random_halves(keys[4], data.mask)
-    # One compiled body runs on all rows and on split A.
-    full, split = (
-        jax.tree.map(lambda leaf, i=i: leaf[i], stacked)
-        for stacked in [
-            jax.lax.map(
-                lambda inputs: _run_stages(inputs[0], data, data_status, inputs[1], config),
-                (keys[:4].reshape(2, 2), jnp.stack([data.mask, halves.first])),
-            )
-        ]
-        for i in (0, 1)
-    )
-    form = _fit_form(data, full)
-    test = _certify(data, halves, split, config.alpha)
+    half = take(data, halves.rows[0], halves.used[0])
+    full, split = _run_stages(keys[:4], [data, half], data_status, config)
+    form = _make_form(full)
+    test = _certify(data, halves, split, config)
     status = full.regime.status
     return Diagnosis(
         coefficients=full.regime.coefficients,

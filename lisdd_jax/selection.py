@@ -4,7 +4,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -76,36 +76,56 @@ def supports(num_terms: int, max_terms: int) -> np.ndarray:
     return np.concatenate(rows)
 
 
-def _score_supports(
-    factors: jax.Array, products: jax.Array, index_set: np.ndarray
-) -> tuple[jax.Array, jax.Array]:
-    """Residual sum on the score rows, and rank check, for supports of one size.
+class HalfSums(NamedTuple):
+    """What the choice needs of two halves of rows, the fit rows and the score rows.
 
-    The factors ``(2, k, L + 1)`` of the halves give the values, and the sums of products ``(2,
-    L + 1, L + 1)`` their derivatives.
+    Attributes:
+      factors: ``(2, L + 1, L + 1)`` triangular factors of terms and residuals, for the values.
+      products: ``(2, L + 1, L + 1)`` their sums of products, for the derivatives.
+      num_rows: ``(2,)`` rows in use.
+      nonfinite: whether some value is not finite.
     """
-    (fit_factor, score_factor), (fit_products, score_products) = factors, products
+
+    factors: jax.Array
+    products: jax.Array
+    num_rows: jax.Array
+    nonfinite: jax.Array
+
+
+def _sum_halves(halves: jax.Array, num_rows: jax.Array) -> HalfSums:
+    """Sums of halves ``(2, m, L + 1)`` of terms and residuals."""
+    return HalfSums(
+        least_squares.compress(lax.stop_gradient(halves)),
+        jnp.einsum("hni,hnj->hij", halves, halves),
+        num_rows,
+        ~jnp.all(jnp.isfinite(halves)),
+    )
+
+
+def _score_supports(sums: HalfSums, index_set: np.ndarray) -> tuple[jax.Array, jax.Array]:
+    """Residual sum on the score rows, and rank check, for supports of one size."""
+    (fit_factor, score_factor), (fit_products, score_products) = sums.factors, sums.products
 
     def one(indices: jax.Array) -> tuple[jax.Array, jax.Array]:
         fit = least_squares.solve_factor(fit_factor[:, indices], fit_factor[:, -1])
         misfit = score_factor[:, -1] - score_factor[:, indices] @ fit.coefficients
-        direction = jnp.append(-fit.coefficients, 1.0)
         both = jnp.append(indices, -1)
-        moment = fit_products[indices][:, both] @ direction
-        step = fit.inverse_factor @ (fit.inverse_factor.T @ moment)
-        moved = direction - jnp.append(step, 0.0)
-        live = moved @ score_products[both][:, both] @ moved
-        return least_squares.attach(jnp.sum(misfit**2), live), jnp.all(fit.independent)
+        live = least_squares.with_derivatives(fit, fit_products[both][:, both])
+        direction = jnp.append(-live.coefficients, 1.0)
+        left = direction @ score_products[both][:, both] @ direction
+        return least_squares.attach(jnp.sum(misfit**2), left), jnp.all(fit.independent)
 
     return jax.vmap(one)(jnp.asarray(index_set))
 
 
-def _chosen_fit(fit_rows: jax.Array, fit_factor: jax.Array, support: jax.Array) -> jax.Array:
-    """Coefficients of the chosen support, with derivatives in the rows."""
-    terms = jnp.where(support, fit_factor[:, :-1], 0.0)
-    fit = least_squares.solve_factor(terms, fit_factor[:, -1])
-    used = jnp.where(support, fit_rows[:, :-1], 0.0)
-    return least_squares.with_derivatives(fit, used, fit_rows[:, -1]).coefficients
+def _fit_support(
+    factor: jax.Array, products: jax.Array, support: jax.Array
+) -> least_squares.LeastSquares:
+    """Least squares of the residuals on the terms of a support, with derivatives in the rows."""
+    terms = jnp.where(support, factor[:, :-1], 0.0)
+    fit = least_squares.solve_factor(terms, factor[:, -1])
+    used = jnp.append(support, True)
+    return least_squares.with_derivatives(fit, jnp.where(used[:, None] & used, products, 0.0))
 
 
 def _choose(errors: jax.Array, tolerance: jax.Array, floor: jax.Array, sizes: np.ndarray) -> Any:
@@ -115,6 +135,17 @@ def _choose(errors: jax.Array, tolerance: jax.Array, floor: jax.Array, sizes: np
     smallest = jnp.min(jnp.where(within, sizes, np.iinfo(np.int32).max))
     eligible = within & (sizes == smallest)
     return jnp.argmin(jnp.where(eligible, errors, jnp.inf)), within
+
+
+class TermFit(NamedTuple):
+    """Terms fitted to all rows of a region: coefficients and standard errors ``(L,)``.
+
+    Off the support coefficients are 0 and standard errors NaN; these are NaN too where no degree of
+    freedom is left.
+    """
+
+    coefficients: jax.Array
+    stderr: jax.Array
 
 
 @full_precision
@@ -130,7 +161,59 @@ def select(
     columns = jnp.column_stack([features, residuals])
     masks = jnp.stack([fit_mask, score_mask])
     halves = jnp.where(masks[:, :, None], columns, 0.0)
-    return _select(halves, jnp.sum(masks, axis=1), max_terms, tolerance)
+    return choose(_sum_halves(halves, jnp.sum(masks, axis=1)), max_terms, tolerance)[0]
+
+
+@full_precision
+def sum_halves(
+    key: jax.Array, features: jax.Array, residuals: jax.Array, inside: jax.Array
+) -> HalfSums:
+    """Sums of two random halves of the rows in ``inside``."""
+    halves = random_split.random_halves(key, inside)
+    columns = halves.take(jnp.column_stack([features, residuals]))
+    return _sum_halves(columns, jnp.sum(halves.used, axis=1))
+
+
+@full_precision
+def choose(sums: HalfSums, max_terms: int, tolerance: jax.Array) -> tuple[Selection, TermFit]:
+    """The support chosen on the score rows, and its terms fitted to all rows."""
+    num_terms = sums.factors.shape[-1] - 1
+    num_fit, num_score = sums.num_rows
+    index_sets = _index_sets(num_terms, max_terms)
+    scored = [_score_supports(sums, index_set) for index_set in index_sets]
+    totals, determined = (jnp.concatenate(part) for part in zip(*scored, strict=True))
+    sizes = np.concatenate([np.full(len(s), s.shape[1], np.int32) for s in index_sets])
+    enough = (num_fit >= sizes) & (num_score > 0)
+    errors = jnp.where(determined & enough, totals / jnp.maximum(num_score, 1), jnp.inf)
+    # Errors that differ by rounding only, as with noise-free data, count as equal.
+    floor = (least_squares.rank_tolerance(errors.dtype) ** 2) * jnp.sum(sums.factors[1, :, -1] ** 2)
+    best, within = _choose(errors, tolerance, floor / jnp.maximum(num_score, 1), sizes)
+    status = first_failure(
+        status_if(sums.nonfinite, Status.NONFINITE_INPUT),
+        status_if(~jnp.any(jnp.isfinite(errors)), Status.NO_USABLE_TERMS),
+        status_if(jnp.any(~determined & enough), Status.RANK_DEFICIENT_TERMS),
+    )
+    failed = is_failure(status)
+    support = jnp.asarray(supports(num_terms, max_terms))[best] & ~failed
+    fit = _fit_support(sums.factors[0], sums.products[0], support)
+    chosen = Selection(
+        support=support,
+        coefficients=fit.coefficients,
+        error=jnp.where(failed, jnp.nan, errors[best]),
+        errors=errors,
+        equivalent=within,
+        status=status,
+    )
+    return chosen, _fit_terms(sums, support)
+
+
+def _fit_terms(sums: HalfSums, support: jax.Array) -> TermFit:
+    both = least_squares.compress(jnp.concatenate(lax.stop_gradient(sums.factors)))
+    fit = _fit_support(both, jnp.sum(sums.products, axis=0), support)
+    degrees = jnp.sum(sums.num_rows) - jnp.sum(fit.independent)
+    variance = jnp.where(degrees > 0, fit.residual_sum / jnp.maximum(degrees, 1), jnp.nan)
+    squares = jnp.sum(fit.inverse_factor**2, axis=1) * variance
+    return TermFit(fit.coefficients, jnp.where(support, scaling.root(squares), jnp.nan))
 
 
 @full_precision
@@ -141,69 +224,9 @@ def select_by_chance(
     inside: jax.Array,
     max_terms: int,
     tolerance: jax.Array,
-) -> Selection:
-    """``select`` on two random halves of the rows in ``inside``."""
-    halves = random_split.random_halves(key, inside)
-    columns = jnp.column_stack([features, residuals])
-    return _select(halves.take(columns), jnp.sum(halves.used, axis=1), max_terms, tolerance)
-
-
-def _select(
-    halves: jax.Array, num_used: jax.Array, max_terms: int, tolerance: jax.Array
-) -> Selection:
-    """Choose on halves ``(2, m, L + 1)``, terms and residuals of the fit and of the score rows."""
-    nonfinite = ~jnp.all(jnp.isfinite(halves))
-    factors = least_squares.compress(lax.stop_gradient(halves))
-    (num_fit, num_score), num_terms = num_used, halves.shape[2] - 1
-    index_sets = _index_sets(num_terms, max_terms)
-    products = jnp.einsum("hni,hnj->hij", halves, halves)
-    scored = [_score_supports(factors, products, index_set) for index_set in index_sets]
-    sums, determined = (jnp.concatenate(part) for part in zip(*scored, strict=True))
-    sizes = np.concatenate([np.full(len(s), s.shape[1], np.int32) for s in index_sets])
-    enough = (num_fit >= sizes) & (num_score > 0)
-    errors = jnp.where(determined & enough, sums / jnp.maximum(num_score, 1), jnp.inf)
-    # Errors that differ by rounding only, as with noise-free data, count as equal.
-    floor = (least_squares.rank_tolerance(errors.dtype) ** 2) * jnp.sum(factors[1][:, -1] ** 2)
-    chosen, within = _choose(errors, tolerance, floor / jnp.maximum(num_score, 1), sizes)
-    status = first_failure(
-        status_if(nonfinite, Status.NONFINITE_INPUT),
-        status_if(~jnp.any(jnp.isfinite(errors)), Status.NO_USABLE_TERMS),
-        status_if(jnp.any(~determined & enough), Status.RANK_DEFICIENT_TERMS),
-    )
-    failed = is_failure(status)
-    support = jnp.asarray(supports(num_terms, max_terms))[chosen]
-    coefficients = _chosen_fit(halves[0], factors[0], support)
-    return Selection(
-        support=support & ~failed,
-        coefficients=jnp.where(failed, 0.0, coefficients),
-        error=jnp.where(failed, jnp.nan, errors[chosen]),
-        errors=errors,
-        equivalent=within,
-        status=status,
-    )
-
-
-def fit_terms(
-    features: jax.Array, residuals: jax.Array, support: jax.Array, inside: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Least squares of residuals on the terms of a support.
-
-    Args:
-      features: ``(n, L)``.
-      residuals: ``(n,)``.
-      support: ``(L,)`` bool.
-      inside: ``(n,)`` bool, rows to use.
-
-    Returns:
-      Coefficients ``(L,)``, 0 off the support, and their standard errors ``(L,)``, NaN off the
-      support and where no degree of freedom is left.
-    """
-    fit = least_squares.least_squares(jnp.where(support, features, 0.0), residuals, inside)
-    degrees = jnp.sum(inside) - jnp.sum(fit.independent)
-    variance = jnp.where(degrees > 0, fit.residual_sum / jnp.maximum(degrees, 1), jnp.nan)
-    squares = jnp.sum(fit.inverse_factor**2, axis=1) * variance
-    stderr = jnp.where(support, scaling.root(squares), jnp.nan)
-    return jnp.where(support, fit.coefficients, 0.0), stderr
+) -> tuple[Selection, TermFit]:
+    """``select`` on two random halves of the rows in ``inside``, and its choice fitted to both."""
+    return choose(sum_halves(key, features, residuals, inside), max_terms, tolerance)
 
 
 _select_jitted = partial(jax.jit, static_argnames="max_terms")(select)

@@ -10,7 +10,7 @@ import jax.scipy as jsp
 from jax import lax
 from jax.tree_util import register_dataclass
 
-from lisdd_jax import concentration, validation
+from lisdd_jax import trimmed_search, validation
 from lisdd_jax.numerics import least_squares, normal_equations, order, scaling
 from lisdd_jax.numerics.frame import whiten
 from lisdd_jax.numerics.precision import full_precision
@@ -86,15 +86,12 @@ def _fit_trimmed(
     frame = whiten(design, response, mask)
     basis = frame.to_basis(jnp.where(mask[:, None], design, 0.0))
     centered = frame.center_response(design, jnp.where(mask, response, 0.0))
+    problem = trimmed_search.Problem(
+        key, lax.stop_gradient(basis), lax.stop_gradient(centered), mask
+    )
     found, lowest, search_status = lax.stop_gradient(
-        concentration.search(
-            key,
-            lax.stop_gradient(basis),
-            lax.stop_gradient(centered),
-            mask,
-            trim,
-            num_starts=num_starts,
-            full_search_rows=full_search_rows,
+        trimmed_search.search(
+            problem, trim, num_starts=num_starts, full_search_rows=full_search_rows
         )
     )
     count = jnp.sum(mask, dtype=jnp.int32)

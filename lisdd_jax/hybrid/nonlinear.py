@@ -17,7 +17,7 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
-from lisdd_jax import cell_fits, clean_regime, concentration, diagnosis, validation
+from lisdd_jax import cell_fits, clean_regime, diagnosis, trimmed_search, validation
 from lisdd_jax.config import Config
 from lisdd_jax.numerics import implicit, order, scaling
 from lisdd_jax.numerics.frame import whiten
@@ -148,15 +148,15 @@ def _robust_start(
     def step(state: _Descent) -> _Descent:
         design, left = jax.jacfwd(problem.predicted)(state.theta), problem.residual(state.theta)
         frame = whiten(design, left, mask)
-        solution, _, _ = concentration.search(
-            key,
-            frame.to_basis(design),
-            frame.center_response(design, left),
-            mask,
+        linearised = trimmed_search.Problem(
+            key, frame.to_basis(design), frame.center_response(design, left), mask
+        )
+        solution = trimmed_search.search(
+            linearised,
             config.trim,
             num_starts=config.num_starts,
             num_candidates=min(10, config.num_starts),
-        )
+        ).solution
         direction = frame.coefficients(solution)
         theta, value = _halved(objective, state.theta, direction, state.objective)
         enough = value < (1 - _LEAST_DECREASE) * state.objective

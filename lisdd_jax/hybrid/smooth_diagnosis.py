@@ -74,7 +74,8 @@ def _run_stages(
     temperature: jax.Array,
 ) -> _Stages:
     """Stages 1 to 3 on the rows in ``mask``; keys ``(2,)`` of the start and of the holdout."""
-    hard = published.fit_physics(keys[0], lax.stop_gradient(data), before, mask, config)
+    own = lax.stop_gradient(data)._replace(mask=mask)
+    hard = published.fit_physics(keys[0], own, before, config)
     failed = is_failure(hard.status)
     initial = data.frame.solution(jnp.where(failed, 0.0, lax.stop_gradient(hard.coefficients)))
     basis = jnp.where(mask[:, None], data.basis, 0.0)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+
+from lisdd_jax.numerics.keys import from_key, greatest, least, to_key
 
 # Beyond these the data are tied or very skewed, and snapping to data values is faster.
 _MAX_INTERPOLATIONS = 12
@@ -24,24 +25,6 @@ class Bracket(NamedTuple):
     count_lower: jax.Array
     count_upper: jax.Array
     num_passes: jax.Array
-
-
-def _smallest_normal(dtype: jnp.dtype) -> jax.Array:
-    integer = jnp.int32 if dtype == jnp.float32 else jnp.int64
-    return lax.bitcast_convert_type(jnp.finfo(dtype).tiny, integer)
-
-
-def _key(values: jax.Array) -> jax.Array:
-    """Integers in the order of floats; subnormals share the key of 0, as XLA compares them."""
-    integer = jnp.int32 if values.dtype == jnp.float32 else jnp.int64
-    magnitude = lax.bitcast_convert_type(jnp.abs(values), integer)
-    magnitude = jnp.maximum(magnitude - _smallest_normal(values.dtype) + 1, 0)
-    return jnp.where(values < 0, -magnitude, magnitude)
-
-
-def _from_key(key: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    magnitude = lax.bitcast_convert_type(jnp.abs(key) + _smallest_normal(dtype) - 1, dtype)
-    return jnp.where(key == 0, 0.0, jnp.where(key < 0, -magnitude, magnitude)).astype(dtype)
 
 
 def count_pair(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -74,11 +57,15 @@ def narrow_two(
     return bracket._replace(num_passes=bracket.num_passes + 1)
 
 
+def adjacent(bracket: Bracket) -> jax.Array:
+    """Whether no float lies between the ends, so that all values above the lower one are equal."""
+    return to_key(bracket.upper) - 1 <= to_key(bracket.lower)
+
+
 def unfinished(bracket: Bracket, k: jax.Array) -> jax.Array:
     """Whether the counts do not yet isolate the value of rank ``k``."""
     isolated = (bracket.count_upper == k) | (bracket.count_lower == k - 1)
-    adjacent = _key(bracket.upper) - 1 <= _key(bracket.lower)
-    return ~(isolated | adjacent)
+    return ~(isolated | adjacent(bracket))
 
 
 def worth_interpolating(bracket: Bracket) -> jax.Array:
@@ -88,22 +75,33 @@ def worth_interpolating(bracket: Bracket) -> jax.Array:
 
 
 def around(bracket: Bracket, k: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Two thresholds on either side of the place that the counts suggest."""
-    width = (bracket.count_upper - bracket.count_lower).astype(bracket.lower.dtype)
-    share = (k - bracket.count_lower).astype(bracket.lower.dtype) / width
+    """Two thresholds on either side of the place that the counts suggest.
+
+    Above the lower end of an open bracket the counts are taken to grow less than in proportion.
+    """
+    lower, count_lower = bracket.lower, bracket.count_lower.astype(bracket.lower.dtype)
+    width = (bracket.count_upper - bracket.count_lower).astype(lower.dtype)
+    share = (k - count_lower) / width
     # A margin of 1.5 standard deviations of the count makes both ends close in; more at first,
     # where the density is not as even as the interpolation takes it to be.
     even = jnp.where(bracket.num_passes < _COARSE_PASSES, 0.1, 0.0)
     margin = jnp.maximum(1.5 * jnp.sqrt(share * (1 - share) / width), even)
-    span = bracket.upper - bracket.lower
-    return bracket.lower + (share - margin) * span, bracket.lower + (share + margin) * span
+    # With nothing counted below, the bulk may lie anywhere.
+    below = jnp.where(bracket.count_lower == 0, 0.2 * share, share - margin)
+    span = bracket.upper - lower
+    open_above = bracket.upper == jnp.inf
+    growth = (k / jnp.maximum(count_lower, 1) - 1) * lower
+    return (
+        lower + jnp.where(open_above, 1.5 * growth, below * span),
+        lower + jnp.where(open_above, 5 * growth, (share + margin) * span),
+    )
 
 
 def halfway(bracket: Bracket) -> jax.Array:
     """The middle in the order of floats: as many halvings as a float has bits leave nothing."""
-    lower, upper = _key(bracket.lower), _key(bracket.upper)
+    lower, upper = to_key(bracket.lower), to_key(bracket.upper)
     middle = (lower >> 1) + (upper >> 1) + (lower & upper & 1)
-    return _from_key(middle, bracket.lower.dtype)
+    return from_key(middle, bracket.lower.dtype)
 
 
 def interpolate(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
@@ -113,8 +111,8 @@ def interpolate(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
 
 def snap(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
     """Thresholds at the smallest value left, which passes a whole group of ties, and halfway."""
-    smallest = jnp.min(jnp.where(values > bracket.lower, values, jnp.inf))
-    bracket = bracket._replace(lower=_from_key(_key(smallest) - 1, values.dtype))
+    smallest = least(values, values > bracket.lower)
+    bracket = bracket._replace(lower=from_key(to_key(smallest) - 1, values.dtype))
     return narrow_two(bracket, values, k, smallest, halfway(bracket))
 
 
@@ -122,22 +120,22 @@ def whole_bracket(values: jax.Array) -> tuple[Bracket, jax.Array]:
     """The range of the finite values, with their count; and whether no value is NaN."""
     n = values.shape[0]
     num_finite, num_infinite = count_pair(values < jnp.inf, values == jnp.inf)
-    below = _from_key(_key(jnp.min(values)) - 1, values.dtype)
-    largest = jnp.max(jnp.where(values < jnp.inf, values, -jnp.inf))
+    below = from_key(to_key(least(values)) - 1, values.dtype)
+    largest = greatest(values, values < jnp.inf)
     bracket = Bracket(below, largest, jnp.int32(0), num_finite, jnp.int32(0))
     return bracket, num_finite + num_infinite == n
 
 
-def guess(values: jax.Array, near: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Two thresholds about ``near``, or where that is NaN about the mean of the finite values.
+def positive_bracket(values: jax.Array) -> Bracket:
+    """For values that are not negative: open above, and without a pass over them."""
+    below = from_key(jnp.int32(-1), values.dtype)
+    above = jnp.full((), jnp.inf, values.dtype)
+    return Bracket(below, above, jnp.int32(0), jnp.int32(values.shape[0]), jnp.int32(0))
 
-    One absolute deviation and a half apart they enclose the middle of most samples, and tell the
-    bulk from a far tail, on which interpolation would spend many passes.
-    """
+
+def typical(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Mean and mean absolute deviation of the finite values."""
     finite = values < jnp.inf
-    num = jnp.sum(finite).astype(values.dtype)
+    num = jnp.maximum(jnp.sum(finite), 1).astype(values.dtype)
     mean = jnp.sum(jnp.where(finite, values, 0.0)) / num
-    deviation = jnp.sum(jnp.where(finite, jnp.abs(values - mean), 0.0)) / num
-    margin = jnp.where(jnp.isnan(near), 0.75 * deviation, 2 * jnp.abs(near) / num**0.5)
-    center = jnp.where(jnp.isnan(near), mean, near)
-    return center - margin, center + margin
+    return mean, jnp.sum(jnp.where(finite, jnp.abs(values - mean), 0.0)) / num

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.tree_util import register_dataclass
 
+from lisdd_jax.numerics.columns import along_rows, combine
+from lisdd_jax.numerics.keys import greatest, least
 from lisdd_jax.numerics.least_squares import (
     back_substitute,
     compress,
@@ -40,12 +42,13 @@ class Frame:
 
     def to_basis(self, design: jax.Array) -> jax.Array:
         """Rows ``(n, p)`` of the design in the basis."""
-        reference = design @ self.constant
-        return (design - reference[:, None] * self.center) @ self.transform
+        columns = design.T
+        shifted = columns - self.center[:, None] * combine(self.constant, columns)
+        return jnp.stack([combine(weights, shifted) for weights in self.transform.T], axis=1)
 
     def center_response(self, design: jax.Array, response: jax.Array) -> jax.Array:
         """Response ``(n,)`` less its offset."""
-        return response - (design @ self.constant) * self.response_center
+        return response - combine(self.constant, design.T) * self.response_center
 
     def coefficients(self, solution: jax.Array) -> jax.Array:
         """Physics coefficients ``(p,)`` from a solution ``(p,)`` in the basis."""
@@ -72,12 +75,11 @@ def _safe(values: jax.Array) -> jax.Array:
     return jnp.where(values != 0, values, 1.0)
 
 
-def _constant_column(design: jax.Array, mask: jax.Array) -> jax.Array:
-    low = jnp.min(jnp.where(mask[:, None], design, jnp.inf), axis=0)
-    high = jnp.max(jnp.where(mask[:, None], design, -jnp.inf), axis=0)
+def _constant_column(columns: jax.Array, mask: jax.Array) -> jax.Array:
+    low, high = least(columns, mask), greatest(columns, mask)
     is_constant = (low == high) & (low != 0)
     first = jnp.argmax(is_constant)
-    chosen = (jnp.arange(design.shape[1]) == first) & is_constant[first]
+    chosen = (jnp.arange(columns.shape[0]) == first) & is_constant[first]
     return jnp.where(chosen, 1.0 / jnp.where(chosen, low, 1.0), 0.0)
 
 
@@ -95,16 +97,16 @@ def whiten(design: jax.Array, response: jax.Array, mask: jax.Array) -> Frame:
     Returns:
       A ``Frame``; columns that depend on earlier ones are marked in ``independent``.
     """
-    design = lax.stop_gradient(jnp.where(mask[:, None], design, 0.0))
+    columns = along_rows(jnp.where(mask[:, None], lax.stop_gradient(design), 0.0))
     response = lax.stop_gradient(jnp.where(mask, response, 0.0))
-    constant = _constant_column(design, mask)
+    constant = _constant_column(columns, mask)
     count = jnp.maximum(jnp.sum(mask), 1).astype(design.dtype)
     has_constant = jnp.any(constant != 0)
-    means = jnp.sum(design, axis=0) / count
+    means = jnp.sum(columns, axis=1) / count
     center = jnp.where(has_constant & (constant == 0), means, 0.0)
     response_center = jnp.where(has_constant, jnp.sum(response) / count, 0.0)
-    centered = jnp.where(mask[:, None], design - center, 0.0)
-    factor = compress(centered)
+    centered = jnp.where(mask, columns - center[:, None], 0.0)
+    factor = compress(centered.T)
     fit = solve_factor(factor, jnp.zeros(design.shape[1], design.dtype))
     transform = jnp.where(fit.independent, fit.inverse_factor * jnp.sqrt(count), 0.0)
     return Frame(
@@ -112,12 +114,11 @@ def whiten(design: jax.Array, response: jax.Array, mask: jax.Array) -> Frame:
         transform=transform,
         constant=constant,
         response_center=response_center,
-        independent=_still_there(fit.independent, centered, design),
+        independent=_still_there(fit.independent, centered, columns),
     )
 
 
-def _still_there(independent: jax.Array, centered: jax.Array, design: jax.Array) -> jax.Array:
+def _still_there(independent: jax.Array, centered: jax.Array, columns: jax.Array) -> jax.Array:
     """Independent and more than the rounding error that centring leaves of an offset."""
-    left = jnp.max(jnp.abs(centered), axis=0)
-    largest = jnp.max(jnp.abs(design), axis=0)
-    return independent & (left > rank_tolerance(design.dtype) / 50 * largest)
+    left, largest = greatest(jnp.abs(centered)), greatest(jnp.abs(columns))
+    return independent & (left > rank_tolerance(columns.dtype) / 50 * largest)

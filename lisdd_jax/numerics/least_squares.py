@@ -11,17 +11,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lisdd_jax.numerics.columns import along_rows
+from lisdd_jax.numerics.keys import greatest
+
 _LARGEST_UNROLLED = 3
+_LARGEST_UNROLLED_ROWS = 8
 
 
 def rank_tolerance(dtype: jnp.dtype) -> float:
     """Share of a column's norm below which what is left of it counts as rounding error."""
     return 1e3 * float(jnp.finfo(dtype).eps)
-
-
-def _scales(columns: jax.Array) -> jax.Array:
-    largest = jnp.max(jnp.abs(columns), axis=-2)
-    return jnp.where(largest > 0, largest, 1.0)
 
 
 def compress(columns: jax.Array) -> jax.Array:
@@ -38,22 +37,40 @@ def compress(columns: jax.Array) -> jax.Array:
     Returns:
       ``(..., k, k)`` upper-triangular factor; a zero column where nothing is left.
     """
-    num = columns.shape[-1]
-    scales = lax.stop_gradient(_scales(columns))
-    rest = jnp.moveaxis(columns / scales[..., None, :], -1, 0)
+    rest = along_rows(columns)
+    num = rest.shape[-2]
+    largest = greatest(jnp.abs(lax.stop_gradient(rest)))
+    scales = jnp.where(largest > 0, largest, 1.0)
+    rest = rest / scales[..., None]
+    if num <= _LARGEST_UNROLLED_ROWS:
+        rows = []
+        for j in range(num):
+            shares, row = _along(rest, rest[..., 0, :], 0)
+            rows.append(jnp.pad(row, [(0, 0)] * (row.ndim - 1) + [(j, 0)]))
+            rest = rest[..., 1:, :] - shares[..., 1:, None] * rest[..., :1, :]
+        factor = jnp.stack(rows, axis=-2)
+    else:
 
-    def step(rest: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
-        square = jnp.sum(rest[j] ** 2, axis=-1, keepdims=True)
-        usable = square > jnp.finfo(rest.dtype).tiny
-        norm = jnp.sqrt(jnp.where(usable, square, 1.0))
-        direction = jnp.where(usable, rest[j] / norm, 0.0)
-        row = jnp.sum(rest * direction, axis=-1)
-        later = (jnp.arange(num) >= j).reshape((num,) + (1,) * (row.ndim - 1))
-        row = jnp.where(later, row, 0.0)
-        return rest - row[..., None] * direction, row
+        def step(rest: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
+            column = lax.dynamic_index_in_dim(rest, j, -2, keepdims=False)
+            shares, row = _along(rest, column, j)
+            return rest - shares[..., None] * column[..., None, :], row
 
-    _, rows = lax.scan(step, rest, jnp.arange(num))
-    return jnp.moveaxis(rows, (0, 1), (-2, -1)) * scales[..., None, :]
+        _, steps = lax.scan(step, rest, jnp.arange(num))
+        factor = jnp.triu(jnp.moveaxis(steps, 0, -2))
+    return factor * scales[..., None, :]
+
+
+def _along(
+    columns: jax.Array, column: jax.Array, j: jax.Array | int
+) -> tuple[jax.Array, jax.Array]:
+    """Parts of columns ``(..., k, n)`` along the one at ``j``: as its multiples, as coordinates."""
+    products = jnp.einsum("...kn,...n->...k", columns, column, precision="highest")
+    square = products[..., j, None]
+    usable = square > jnp.finfo(columns.dtype).tiny
+    square = jnp.where(usable, square, 1.0)
+    shares = jnp.where(usable, products / square, 0.0)
+    return shares, shares * jnp.sqrt(square)
 
 
 def residual_rounding(dtype: jnp.dtype) -> float:
@@ -191,7 +208,7 @@ def least_squares(
         columns = jnp.where(mask[:, None], columns, 0.0)
     factor = compress(lax.stop_gradient(columns))
     fit = solve_factor(factor[:, :-1], factor[:, -1])
-    return with_derivatives(fit, columns[:, :-1], columns[:, -1])
+    return with_derivatives(fit, columns.T @ columns)
 
 
 @jax.custom_jvp
@@ -211,7 +228,7 @@ def _attach_jvp(
     return attach(*primals), tangents[1]
 
 
-def with_derivatives(fit: LeastSquares, columns: jax.Array, target: jax.Array) -> LeastSquares:
+def with_derivatives(fit: LeastSquares, products: jax.Array) -> LeastSquares:
     """A fit whose numbers carry their derivatives in the rows.
 
     One step of iterative refinement about the solution has exactly the derivative of least squares,
@@ -220,19 +237,18 @@ def with_derivatives(fit: LeastSquares, columns: jax.Array, target: jax.Array) -
     Unlike the derivative of a triangular factor, all exist where columns are dependent or zero.
 
     Args:
-      fit: of the same rows.
-      columns: ``(n, q)``, rows out of use set to zero.
-      target: ``(n,)``, likewise.
+      fit: of ``q`` columns.
+      products: ``(q + 1, q + 1)`` sums of products of the columns and the target; only their
+        derivatives count.
     """
     fixed = jax.tree.map(lax.stop_gradient, fit)
-    residual = target - columns @ fixed.coefficients
     factor = fixed.inverse_factor
     inverse = factor @ factor.T
-    step = inverse @ (columns.T @ residual)
-    change = columns.T @ (columns @ factor)
-    change = change - lax.stop_gradient(change)
+    direction = jnp.append(-fixed.coefficients, 1.0)
+    change = products - lax.stop_gradient(products)
+    step = inverse @ (change[:-1] @ direction)
     return fixed._replace(
         coefficients=attach(fixed.coefficients, fixed.coefficients + step),
-        residual_sum=attach(fixed.residual_sum, jnp.sum(residual**2)),
-        inverse_factor=attach(factor, factor - 0.5 * inverse @ change),
+        residual_sum=attach(fixed.residual_sum, direction @ change @ direction),
+        inverse_factor=attach(factor, factor - 0.5 * inverse @ (change[:-1, :-1] @ factor)),
     )

@@ -5,6 +5,7 @@ thresholds. Sorting on CPU costs 20 to 70 times as much under XLA, and a compari
 row of a batch is what makes naive trimmed fits slow.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,47 +14,73 @@ from jax import lax
 
 from lisdd_jax.numerics.bracket import (
     Bracket,
+    adjacent,
     around,
-    count_pair,
-    guess,
     halfway,
     interpolate,
     narrow_two,
+    positive_bracket,
     snap,
+    typical,
     unfinished,
     whole_bracket,
     worth_interpolating,
 )
+from lisdd_jax.numerics.keys import least
 
 # Of a rough choice: passes by interpolation, and what share of the number it may miss by.
 _ROUGH_PASSES = 6
-_ROUGH_SHARE = 64
+_ROUGH_SHARE = 32
 
 
 @jax.jit
-def _select(values: jax.Array, k: jax.Array, near: jax.Array) -> jax.Array:
+def _select(values: jax.Array, k: jax.Array) -> jax.Array:
     whole, sound = whole_bracket(values)
-    start = narrow_two(whole, values, k, *guess(values, near))
     live = sound & (k <= whole.count_upper)
+    # One deviation and a half apart the thresholds enclose the middle of most samples, and tell the
+    # bulk from a far tail, on which interpolation would spend many passes.
+    mean, deviation = typical(values)
+    start = narrow_two(whole, values, k, mean - 0.75 * deviation, mean + 0.75 * deviation)
+    found = jnp.where(live, _isolate(values, k, start, live), jnp.inf)
+    return jnp.where(sound, found, jnp.nan)
+
+
+def _close_in(
+    values: jax.Array, k: jax.Array, start: Bracket, goes_on: Callable[[Bracket], jax.Array]
+) -> Bracket:
     bracket = lax.while_loop(
-        lambda b: unfinished(b, k) & worth_interpolating(b) & live,
-        lambda b: interpolate(values, k, b),
-        start,
+        lambda b: goes_on(b) & worth_interpolating(b), lambda b: interpolate(values, k, b), start
     )
-    bracket = lax.while_loop(
-        lambda b: unfinished(b, k) & live, lambda b: snap(values, k, b), bracket
-    )
+    return lax.while_loop(goes_on, lambda b: snap(values, k, b), bracket)
+
+
+def _isolate(values: jax.Array, k: jax.Array, start: Bracket, live: jax.Array) -> jax.Array:
+    """The value of rank ``k`` from a bracket of it."""
+    bracket = _close_in(values, k, start, lambda b: unfinished(b, k) & live)
     # Thresholds need not be data values; the finish returns the element that they isolate: the
     # first above the lower end, or the last up to the upper one, which is a minimum of negatives.
     from_below = bracket.count_lower == k - 1
     eligible = jnp.where(from_below, values > bracket.lower, values <= bracket.upper)
-    signed = jnp.where(from_below, values, -values)
-    nearest = jnp.min(jnp.where(eligible, signed, jnp.inf))
-    found = jnp.where(live, jnp.where(from_below, nearest, -nearest), jnp.inf)
-    return jnp.where(sound, found, jnp.nan)
+    nearest = least(jnp.where(from_below, values, -values), eligible)
+    return jnp.where(from_below, nearest, -nearest)
 
 
 @jax.custom_jvp
+def _element(found: jax.Array, values: jax.Array) -> jax.Array:
+    """An element of ``values`` with its tangent, averaged over ties."""
+    del values
+    return found
+
+
+@_element.defjvp
+def _element_jvp(
+    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    found, values = primals
+    ties = (values == found).astype(values.dtype)
+    return _element(found, values), jnp.sum(ties * tangents[1]) / jnp.maximum(jnp.sum(ties), 1)
+
+
 def kth_smallest(values: jax.Array, k: jax.Array | int) -> jax.Array:
     """The k-th smallest value, exactly.
 
@@ -71,17 +98,8 @@ def kth_smallest(values: jax.Array, k: jax.Array | int) -> jax.Array:
       >>> float(kth_smallest(jnp.array([3.0, 1.0, 2.0]), 2))
       2.0
     """
-    return _select(values, jnp.asarray(k, jnp.int32), jnp.full((), jnp.nan, values.dtype))
-
-
-@kth_smallest.defjvp
-def _kth_smallest_jvp(
-    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    values, k = primals
-    found = kth_smallest(values, k)
-    ties = (values == found).astype(values.dtype)
-    return found, jnp.sum(ties * tangents[0]) / jnp.maximum(jnp.sum(ties), 1)
+    found = _select(lax.stop_gradient(values), jnp.asarray(k, jnp.int32))
+    return _element(lax.stop_gradient(found), values)
 
 
 def _masked(values: jax.Array, mask: jax.Array | None) -> tuple[jax.Array, jax.Array]:
@@ -103,7 +121,7 @@ def median(values: jax.Array, mask: jax.Array | None = None) -> jax.Array:
     values, count = _masked(values, mask)
     lower_rank = jnp.maximum((count + 1) // 2, 1)
     lower = kth_smallest(values, lower_rank)
-    next_value = jnp.min(jnp.where(values > lower, values, jnp.inf))
+    next_value = _element(lax.stop_gradient(least(values, values > lower)), values)
     tied = jnp.sum(values <= lower, dtype=jnp.int32) > lower_rank
     upper = jnp.where((count % 2 == 1) | tied, lower, next_value)
     middle = jnp.where(lower == upper, lower, 0.5 * lower + 0.5 * upper)
@@ -145,55 +163,63 @@ def num_kept(count: jax.Array | int, trim: jax.Array | float, dtype: jnp.dtype) 
 
 
 def smallest_weights(
-    values: jax.Array, num: jax.Array | int, near: jax.Array | float = jnp.nan
+    values: jax.Array, num: jax.Array | int, near: jax.Array | None = None
 ) -> tuple[jax.Array, jax.Array]:
     """Weights that pick the ``num`` smallest values, ties at the threshold sharing the rest.
 
     The weights sum to ``num`` and do not depend on the order of the values.
 
     Args:
-      values: ``(n,)`` floats without NaN.
+      values: ``(n,)`` floats that are not negative, nor NaN; ``inf`` sorts last.
       num: how many to pick; may be traced.
-      near: a guess of the threshold, which saves passes where it is good; NaN for none.
+      near: a guess of the threshold, which saves passes where it is good.
 
     Returns:
-      Weights ``(n,)`` in [0, 1], and the threshold, the largest value picked.
+      Weights ``(n,)`` in [0, 1], and a threshold, from the largest value picked to below the next.
     """
-    near = jnp.asarray(near, values.dtype)
-    threshold = _select(lax.stop_gradient(values), jnp.asarray(num, jnp.int32), near)
-    below = values < threshold
-    tied = values == threshold
-    num_tied, num_below = count_pair(tied, below)
-    share = (num - num_below).astype(values.dtype) / jnp.maximum(num_tied, 1).astype(values.dtype)
-    weights = jnp.where(below, 1.0, jnp.where(tied, share, 0.0)).astype(values.dtype)
-    return weights, threshold
+    values, num = lax.stop_gradient(values), jnp.asarray(num, jnp.int32)
+    near = typical(values)[0] if near is None else near
+    margin = 2 * jnp.abs(near) / values.shape[0] ** 0.5
+    start = narrow_two(positive_bracket(values), values, num, near - margin, near + margin)
+
+    def goes_on(bracket: Bracket) -> jax.Array:
+        exactly = (bracket.count_upper == num) & (bracket.upper < jnp.inf)
+        return ~(exactly | adjacent(bracket))
+
+    found = _close_in(values, num, start, goes_on)
+    # What is left above the lower end is one value, or belongs to the number picked.
+    left = (found.count_upper - found.count_lower).astype(values.dtype)
+    share = (num - found.count_lower).astype(values.dtype) / jnp.maximum(left, 1)
+    weights = jnp.where(values <= found.upper, share, 0.0)
+    return jnp.where(values <= found.lower, 1.0, weights).astype(values.dtype), found.upper
 
 
 def roughly_smallest(
-    values: jax.Array, num: jax.Array | int
+    values: jax.Array, num: jax.Array | int, near: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """About the ``num`` smallest values: up to two per cent more or less, unless they are tied.
+    """About the ``num`` smallest values: up to three per cent more or less, unless they are tied.
 
     Args:
-      values: ``(n,)`` floats without NaN.
+      values: ``(n,)`` floats that are not negative, nor NaN; ``inf`` sorts last.
       num: how many to pick, at least 2; may be traced.
+      near: a guess of the threshold: where it is good one pass is enough.
 
     Returns:
       Mask ``(n,)`` of the values up to a threshold, the threshold, and how many are missing from
       ``num`` (negative: too many).
     """
     num = jnp.asarray(num, jnp.int32)
-    whole, sound = whole_bracket(values)
-    unknown = jnp.full((), jnp.nan, values.dtype)
-    start = narrow_two(whole, values, num, *guess(values, unknown))
+    margin = jnp.abs(near) / (4 * _ROUGH_SHARE)
+    start = narrow_two(positive_bracket(values), values, num, near - margin, near + margin)
 
     def missing(bracket: Bracket) -> tuple[jax.Array, jax.Array]:
         short = jnp.where(bracket.count_lower > 0, num - bracket.count_lower, values.shape[0])
-        return short, bracket.count_upper - num
+        over = jnp.where(bracket.upper < jnp.inf, bracket.count_upper - num, values.shape[0])
+        return short, over
 
     def goes_on(bracket: Bracket) -> jax.Array:
         far = jnp.minimum(*missing(bracket)) > jnp.maximum(num // _ROUGH_SHARE, 1)
-        return far & unfinished(bracket, num) & sound
+        return far & ~adjacent(bracket)
 
     def narrow(bracket: Bracket) -> Bracket:
         low, high = around(bracket, num)

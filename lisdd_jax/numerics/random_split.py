@@ -23,8 +23,12 @@ class Halves(NamedTuple):
 
     def take(self, values: jax.Array) -> jax.Array:
         """Rows of both halves, ``(2, n // 2 + 1, ...)`` from ``(n, ...)``; zero where unused."""
-        used = self.used.reshape(self.used.shape + (1,) * (values.ndim - 1))
-        return jnp.where(used, values[self.rows], 0.0)
+        return take_rows(values, self.rows, self.used)
+
+
+def take_rows(values: jax.Array, rows: jax.Array, used: jax.Array) -> jax.Array:
+    """Rows of values ``(n, ...)`` at positions ``(..., m)``; zero where unused."""
+    return jnp.where(used.reshape(used.shape + (1,) * (values.ndim - 1)), values[rows], 0)
 
 
 def random_halves(key: jax.Array, mask: jax.Array) -> Halves:

@@ -162,7 +162,7 @@ def _forced_test(
     lower, upper = found.cells.lower[cell], found.cells.upper[cell]
     inside = (sample.axis >= lower) & (sample.axis < upper)
     residuals = sample.response - sample.design @ found.coefficients
-    chosen = selection.select_by_chance(
+    chosen, _ = selection.select_by_chance(
         key_half,
         sample.features,
         residuals,

@@ -1,0 +1,175 @@
+"""The search for a least-trimmed-squares fit: random starts and concentration steps.
+
+FAST-LTS (Rousseeuw and Van Driessen, 2006): many fits to a minimal random subset, a few
+concentration steps each, the best ones to convergence. With many rows the starts are ranked on a
+subsample, the best ones make two steps on all rows, and the two that lead then go on there.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax import concentration, elemental
+from lisdd_jax.numerics import order
+from lisdd_jax.numerics.batches import each
+from lisdd_jax.numerics.keys import greatest
+from lisdd_jax.status import Status, first_failure, status_if
+
+_FIRST_STEPS = 2
+# On a subsample steps are cheap, and each saves one on all rows.
+_SUBSAMPLE_STEPS = 5
+_NUM_LEADING = 2
+
+
+def _rank(
+    rows: elemental.Rows,
+    candidates: concentration.Candidates,
+    good: jax.Array | bool,
+    num: jax.Array,
+    num_steps: int,
+    num_best: int,
+) -> concentration.Candidates:
+    """The best candidates after a few rough steps, in single precision, which is enough to rank."""
+    largest = greatest(jnp.abs(rows.response))
+    scale = jnp.where(largest > 0, largest, 1.0)
+    single = elemental.make_rows(
+        rows.basis.astype(jnp.float32), (rows.response / scale).astype(jnp.float32), rows.usable
+    )
+    start = jax.tree.map(lambda part: (part / scale).astype(jnp.float32), candidates)
+    moved = concentration.first_steps(single, start, num, num_steps, concentration.pick_roughly)
+    return jax.tree.map(
+        lambda part: part.astype(rows.basis.dtype) * scale,
+        concentration.best_of(moved, good, num_best),
+    )
+
+
+class Problem(NamedTuple):
+    """A fit to search: key, rows in a well-conditioned basis ``(n, p)`` and ``(n,)``, and mask."""
+
+    key: jax.Array
+    basis: jax.Array
+    response: jax.Array
+    mask: jax.Array
+
+
+class Found(NamedTuple):
+    """Solution ``(p,)`` in the basis, objective, and status."""
+
+    solution: jax.Array
+    objective: jax.Array
+    status: jax.Array
+
+
+class _Ready(NamedTuple):
+    """A problem with its random numbers, the positions of its rows in use, and how many to keep."""
+
+    rows: elemental.Rows
+    table: jax.Array
+    num_rows: jax.Array
+    num: jax.Array
+    draws: elemental.Draws
+
+
+def _make_ready(problem: Problem, trim: jax.Array | float, shape: tuple[int, int]) -> _Ready:
+    size = problem.basis.shape[1]
+    table, count = elemental.row_table(problem.mask)
+    return _Ready(
+        elemental.make_rows(problem.basis.T, problem.response, problem.mask),
+        table,
+        count,
+        order.num_kept(count, trim, problem.basis.dtype),
+        elemental.draw(problem.key, *shape, size),
+    )
+
+
+def _rank_on_subsample(
+    judge: elemental.Rows, draws: elemental.Draws, trim: jax.Array | float, num_best: int
+) -> tuple[concentration.Candidates, jax.Array]:
+    """The best starts on a subsample, and whether there are any."""
+    everyone = jnp.arange(judge.response.shape[0], dtype=jnp.int32)
+    count = jnp.sum(judge.usable, dtype=jnp.int32)
+    num = order.num_kept(count, trim, judge.response.dtype)
+    solutions, good = elemental.make_starts(draws, judge, everyone, count)
+    start = concentration.unjudged(judge, solutions)
+    return _rank(judge, start, good, num, _SUBSAMPLE_STEPS, num_best), jnp.any(good)
+
+
+def _rank_on_all_rows(ready: _Ready, num_best: int) -> tuple[concentration.Candidates, jax.Array]:
+    rows = ready.rows
+    solutions, good = elemental.make_starts(ready.draws, rows, ready.table, ready.num_rows)
+    first = concentration.first_steps(
+        rows,
+        concentration.unjudged(rows, solutions),
+        ready.num,
+        _FIRST_STEPS,
+        concentration.pick_exactly,
+    )
+    return concentration.best_of(first, good, num_best), jnp.any(good)
+
+
+def _finish(
+    ready: _Ready,
+    chosen: concentration.Candidates,
+    num_active: jax.Array | int,
+    some_good: jax.Array,
+) -> Found:
+    solution, objective, unfinished = concentration.converge(
+        ready.rows, chosen, ready.num, num_active
+    )
+    status = first_failure(
+        status_if(~some_good, Status.DEGENERATE_STARTS),
+        status_if(unfinished, Status.ITERATION_LIMIT),
+    )
+    return Found(solution, objective, status)
+
+
+def search_each(
+    problems: Sequence[Problem],
+    trim: jax.Array | float,
+    *,
+    num_starts: int,
+    num_candidates: int = 20,
+    subsample_size: int = 300,
+    full_search_rows: int = 600,
+) -> list[Found]:
+    """Search several problems, which may differ in their numbers of rows.
+
+    Subsamples have one size: starts on them are ranked for all problems at once.
+
+    Args:
+      problems: what to fit.
+      trim: share of rows left out.
+      num_starts, num_candidates, subsample_size, full_search_rows: sizes of the search (static).
+
+    Returns:
+      What was found for each.
+    """
+    num_best = min(num_candidates, num_starts)
+    large = [problem.mask.shape[0] > full_search_rows for problem in problems]
+    sizes = [(subsample_size if sampled else 0, num_starts) for sampled in large]
+    ready = [_make_ready(part, trim, size) for part, size in zip(problems, sizes, strict=True)]
+    sampled = [part for part, is_large in zip(ready, large, strict=True) if is_large]
+    judged = [
+        (elemental.subsample(part.draws, part.rows, part.table, part.num_rows), part.draws)
+        for part in sampled
+    ]
+    ranked = iter(each(lambda pair: _rank_on_subsample(pair[0], pair[1], trim, num_best), judged))
+    found = []
+    for part, is_large in zip(ready, large, strict=True):
+        if not is_large:
+            chosen, some_good = _rank_on_all_rows(part, num_best)
+            found.append(_finish(part, chosen, num_best, some_good))
+            continue
+        chosen, some_good = next(ranked)
+        chosen = _rank(part.rows, chosen, True, part.num, _FIRST_STEPS, num_best)
+        # Of few rows, padded to this shape, minima lie too close for a rough ranking.
+        num_active = jnp.where(part.num_rows <= full_search_rows, num_best, _NUM_LEADING)
+        found.append(_finish(part, chosen, num_active, some_good))
+    return found
+
+
+def search(problem: Problem, trim: jax.Array | float, **sizes: int) -> Found:
+    """``search_each`` for one problem."""
+    return search_each([problem], trim, **sizes)[0]
