@@ -24,7 +24,6 @@ from lisdd_jax.study.replication import Replication, trace
 # Replications per device and call: enough to hide the cost of a call, small as a buffer.
 CAPACITY = 1 << 14
 LARGEST_BATCH = 1 << 10
-_CPU_OPTIONS: dict[str, str | bool] = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +94,16 @@ class Program:
     def run(self, arguments: tuple[Any, ...], count: int) -> dict[str, np.ndarray]:
         """Metrics of the ``count`` replications loaded; may be called from several threads."""
         return self.layout.collect(self.compiled(*arguments), count)
+
+
+def _cpu_options() -> dict[str, str | bool]:
+    """Passes of the compiler that cost time where replications fill the cores."""
+    # Loops split over the cores cost a quarter more than whole ones.
+    passes = ["cpu-parallel-task-assigner"]
+    # Sums in a tree cost a sixth more. Long sums of single precision need them.
+    if jnp.result_type(float) == jnp.float64:
+        passes.append("tree_reduction_rewriter")
+    return {"xla_disable_hlo_passes": ",".join(passes)}
 
 
 @partial(jax.jit, static_argnames=("replication", "mesh"))
@@ -188,8 +197,7 @@ def build_program(
         layout = Layout(mesh=mesh, rows=-(-capacity // chosen), batch_size=chosen)
         arguments = (on_mesh, *layout.deal(np.zeros(0, np.int64), params))
         lowered = _run_batches.lower(*arguments, replication=replication, mesh=mesh)
-        # Replications fill the cores; splitting the loops of one over them costs a quarter more.
-        compiled = lowered.compile(compiler_options=_CPU_OPTIONS if on_cpu else None)
+        compiled = lowered.compile(compiler_options=_cpu_options() if on_cpu else None)
         needed = memory.working_bytes(compiled)
         if batch_size or chosen == 1 or needed <= limit:
             break
