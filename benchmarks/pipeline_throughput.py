@@ -7,7 +7,8 @@ loop over data sets on one core, `np.partition`, normal equations for all candid
 
     python benchmarks/pipeline_throughput.py [--replications N] [--rows N] [--float32]
 
-Process CPU seconds are printed beside wall seconds, since a shared machine distorts the latter.
+Both sides take turns, and every turn gives a ratio, since other work on the machine slows now one
+and now the other. Process CPU seconds are printed beside wall seconds for the same reason.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import itertools
 import os
 import platform
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -73,14 +75,13 @@ def draw(key: jax.Array, num_rows: int) -> dict[str, jax.Array]:
         ("full", keys[:2], everything),
         ("half", keys[2:4], half),
     ):
-        draws = jax.random.split(key_start, 1 + elemental.MAX_DRAWS)
+        draws = elemental.draw(key_start, SUBSAMPLE, CONFIG.num_starts, 2)
         row = jnp.arange(num_rows, dtype=float)
-        rows = elemental.make_rows(row[:, None], row, mask)
-        table = elemental.row_table(mask)
-        judge = elemental.subsample(draws[0], rows, *table, SUBSAMPLE)
-        starts = elemental.random_ranks(draws[1], (CONFIG.num_starts, 2), jnp.int32(SUBSAMPLE))
+        rows = elemental.make_rows(row[None], row, mask)
+        judge = elemental.subsample(draws, rows, *elemental.row_table(mask))
+        starts = elemental.random_ranks(draws.starts, jnp.int32(SUBSAMPLE))
         coins = jax.random.bernoulli(key_fit, 0.5, (num_rows // 2 + 1,))
-        stages[name] = (judge.basis[:, 0].astype(int), starts, coins)
+        stages[name] = (judge.basis[0].astype(int), starts, coins)
     return {"split": half, **stages}
 
 
@@ -218,22 +219,82 @@ def build(simulate: Any, evaluate: Any, key: jax.Array) -> Any:
     return build_program(Replication(simulate, evaluate), key, params, devices=jax.local_devices())
 
 
-def measure(program: Any, replications: int, repeats: int) -> tuple[np.ndarray, list[Any]]:
-    """Median wall and CPU seconds per replication, and the chunks of the last run."""
-    wanted = intervals.share_of_cells(np.array([0]), replications)
-    timings = []
-    for _ in range(repeats):
+class Turns:
+    """Seconds per data set, wall and CPU, of the turns of one side."""
+
+    def __init__(self) -> None:
+        self.seconds: list[tuple[float, float]] = []
+
+    def take(self, count: int, work: Callable[[], Any]) -> Any:
+        """Time one turn over so many data sets."""
         clocks = time.time(), time.process_time()
-        chunks = list(run_chunks(program, wanted, started=time.monotonic()))
-        timings.append((time.time() - clocks[0], time.process_time() - clocks[1]))
-    return np.median(timings, axis=0) / replications, chunks
+        result = work()
+        spent = time.time() - clocks[0], time.process_time() - clocks[1]
+        self.seconds.append((spent[0] / count, spent[1] / count))
+        return result
+
+    def array(self) -> np.ndarray:
+        return np.array(self.seconds)
+
+
+def run_all(program: Any, replications: int) -> list[Any]:
+    wanted = intervals.share_of_cells(np.array([0]), replications)
+    return list(run_chunks(program, wanted, started=time.monotonic()))
+
+
+def peer_inputs(simulate: Any, key: jax.Array, count: int, rows: int) -> list[tuple[Any, Any]]:
+    """Data and random choices of the first replications."""
+    simulated, inputs = jax.jit(simulate), []
+    for i in range(count):
+        key_data, key_fit = replication_keys(key, 0, i)
+        sample = simulated(key_data, beta=0.2)
+        arrays = {name: np.asarray(value) for name, value in vars(sample).items()}
+        inputs.append((arrays, jax.tree.map(np.asarray, draw(key_fit, rows))))
+    return inputs
+
+
+def compare(chunks: list[Any], expected: np.ndarray, replications: int) -> None:
+    """Print the largest difference of every number."""
+    records = {name: np.empty(replications) for name in METRICS}
+    for chunk in chunks:
+        _, numbers = intervals.split_members(intervals.members(chunk.intervals))
+        for name in METRICS:
+            records[name][numbers] = chunk.metrics[name]
+    for j, name in enumerate(METRICS):
+        values = records[name][: len(expected)]
+        # The log tail of SciPy underflows where this library's does not.
+        usable = np.isfinite(expected[:, j])
+        gap = np.abs(values - expected[:, j])[usable] / np.abs(expected[usable, j])
+        note = "" if usable.all() else f", {len(usable) - usable.sum()} underflow in SciPy"
+        largest = f"{gap.max():.1e}" if usable.any() else "none comparable"
+        print(f"{name:10s} largest relative difference {largest}{note}")
+
+
+def report(ours: np.ndarray, data: np.ndarray, theirs: np.ndarray) -> None:
+    """Print medians of the turns, and of the ratios of turns taken next to each other."""
+    for name, turns in (
+        ("this library", ours),
+        ("  of which simulating the data", data),
+        ("NumPy/SciPy, given the data", theirs),
+    ):
+        wall, cpu = 1e3 * np.median(turns, axis=0)
+        print(f"{name:32s}{wall:7.2f} ms wall {cpu:7.2f} ms CPU per data set")
+    cores = os.cpu_count() or 1
+    for name, spent in (("with simulating", ours), ("data given to both", ours - data)):
+        by_wall = np.quantile(theirs[:, 0] / spent[:, 0], [0.5, 0.25, 0.75])
+        # What the ratio by wall time is where nothing else runs: replications fill all cores.
+        by_cpu = np.quantile(cores * theirs[:, 1] / spent[:, 1], [0.5, 0.25, 0.75])
+        print(
+            f"ratio, {name:20s} {by_wall[0]:5.1f} ({by_wall[1]:.1f} to {by_wall[2]:.1f}) by wall"
+            f" time, {by_cpu[0]:5.1f} ({by_cpu[1]:.1f} to {by_cpu[2]:.1f}) by CPU time and cores"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--replications", type=int, default=400)
-    parser.add_argument("--peer-replications", type=int, default=40)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument("--peer-replications", type=int, default=20)
+    parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--rows", type=int, default=6000)
     parser.add_argument("--float32", action="store_true")
     options = parser.parse_args()
@@ -244,55 +305,20 @@ def main() -> None:
         f" n = {options.rows}, {'float32' if options.float32 else 'float64'}"
     )
     key, simulate = jax.random.key(0), scenarios.oscillator(options.rows)
-    clocks = time.time(), time.process_time()
-    program = build(simulate, ours, key)
-    start = time.time() - clocks[0], time.process_time() - clocks[1]
-    (wall, cpu), chunks = measure(program, options.replications, options.repeats)
-    # The peer is given its data; what it costs to simulate them is measured apart.
+    start, whole, data, theirs = Turns(), Turns(), Turns(), Turns()
+    program = start.take(1, lambda: build(simulate, ours, key))
     only_data = build(simulate, lambda sample, key, **_: {"sum": sample.response.sum()}, key)
-    (data_wall, data_cpu), _ = measure(only_data, options.replications, options.repeats)
-    records = {name: np.empty(options.replications) for name in METRICS}
-    for chunk in chunks:
-        _, numbers = intervals.split_members(intervals.members(chunk.intervals))
-        for name in METRICS:
-            records[name][numbers] = chunk.metrics[name]
-    samples, choices = [], []
-    for i in range(options.peer_replications):
-        key_data, key_fit = replication_keys(key, 0, i)
-        sample = jax.jit(simulate)(key_data, beta=0.2)
-        samples.append({name: np.asarray(value) for name, value in vars(sample).items()})
-        choices.append(jax.tree.map(np.asarray, draw(key_fit, options.rows)))
-    clocks = time.time(), time.process_time()
-    expected = np.array([peer(*pair) for pair in zip(samples, choices, strict=True)])
-    peer_wall = (time.time() - clocks[0]) / len(samples)
-    peer_cpu = (time.process_time() - clocks[1]) / len(samples)
-    print(f"compile and start            {start[0]:8.2f} s wall {start[1]:8.2f} s CPU")
-    print(f"this library, per replication {1e3 * wall:7.2f} ms wall {1e3 * cpu:7.2f} ms CPU")
-    print(
-        f"NumPy/SciPy, per replication  {1e3 * peer_wall:7.2f} ms wall {1e3 * peer_cpu:7.2f} ms CPU"
-    )
-    print(
-        f"  of which simulating the data {1e3 * data_wall:6.2f} ms wall"
-        f" {1e3 * data_cpu:7.2f} ms CPU"
-    )
-    print(
-        f"ratio by wall time {peer_wall / wall:.1f},"
-        f" data given to both {peer_wall / (wall - data_wall):.1f}"
-    )
-    # What the ratio by wall time is where nothing else runs: replications fill all cores.
-    cores = os.cpu_count() or 1
-    print(
-        f"ratio by CPU time, times the cores {peer_cpu / cpu * cores:.1f},"
-        f" data given to both {peer_cpu / (cpu - data_cpu) * cores:.1f}"
-    )
-    for j, name in enumerate(METRICS):
-        values = records[name][: len(expected)]
-        # The log tail of SciPy underflows where this library's does not.
-        usable = np.isfinite(expected[:, j])
-        gap = np.abs(values - expected[:, j])[usable] / np.abs(expected[usable, j])
-        note = "" if usable.all() else f", {len(usable) - usable.sum()} underflow in SciPy"
-        largest = f"{gap.max():.1e}" if usable.any() else "none comparable"
-        print(f"{name:10s} largest relative difference {largest}{note}")
+    inputs = peer_inputs(simulate, key, options.peer_replications, options.rows)
+    print("compile and start {:.1f} s wall, {:.1f} s CPU".format(*start.seconds[0]))
+    count = options.replications
+    run_all(program, count)
+    for _ in range(options.turns):
+        chunks = whole.take(count, lambda: run_all(program, count))
+        # The peer is given its data; what it costs to simulate them is measured apart.
+        data.take(count, lambda: run_all(only_data, count))
+        expected = theirs.take(len(inputs), lambda: np.array([peer(*pair) for pair in inputs]))
+    report(whole.array(), data.array(), theirs.array())
+    compare(chunks, expected, count)
 
 
 if __name__ == "__main__":
