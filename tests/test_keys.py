@@ -25,6 +25,15 @@ def test_keys_are_in_the_order_of_floats(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_extremes_keep_subnormals(dtype):
+    smallest = np.finfo(dtype).smallest_subnormal
+    values = np.array([3.0, smallest, 2 * smallest, -smallest], dtype)
+    assert np.asarray(keys.least(values[:3])).tobytes() == smallest.tobytes()
+    assert np.asarray(keys.least(values)).tobytes() == (-smallest).tobytes()
+    assert np.asarray(keys.greatest(values[1:])).tobytes() == values[2].tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_extremes_by_keys(dtype):
     values = np.random.default_rng(0).standard_cauchy((3, 41)).astype(dtype)
     values[1, 4], values[2, 7] = np.inf, -np.inf

@@ -148,6 +148,20 @@ def test_smallest_weights(name):
             np.testing.assert_array_equal(reordered[::-1], weights)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_subnormal_values_are_picked(dtype):
+    """Compilers differ in whether they tell subnormals from zero; the search ends either way."""
+    smallest = np.finfo(dtype).smallest_subnormal
+    values = np.array([0, 1, 2, 3, 4, 0, 0, 5], dtype) * smallest
+    values[-2:] = 1.0, 2.0
+    pick = jax.jit(order.smallest_weights)
+    for num in range(1, 9):
+        weights, _ = pick(values, jnp.int32(num))
+        assert jnp.sum(weights) == pytest.approx(num, rel=1e-6)
+        assert jnp.sum(weights[-2:]) == max(num - 6, 0)
+        assert order.kth_smallest(values, num) <= np.sort(values)[num - 1] + values.dtype.type(0)
+
+
 @pytest.mark.parametrize("name", list(samples(300)))
 def test_roughly_smallest(name):
     values = jnp.abs(jnp.asarray(samples(300)[name]))

@@ -112,7 +112,9 @@ def interpolate(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
 def snap(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
     """Thresholds at the smallest value left, which passes a whole group of ties, and halfway."""
     smallest = least(values, values > bracket.lower)
-    bracket = bracket._replace(lower=from_key(to_key(smallest) - 1, values.dtype))
+    # Where subnormals are told from 0, the float below one of them may lie below the lower end.
+    lower = jnp.maximum(bracket.lower, from_key(to_key(smallest) - 1, values.dtype))
+    bracket = bracket._replace(lower=lower)
     return narrow_two(bracket, values, k, smallest, halfway(bracket))
 
 

@@ -17,11 +17,26 @@ def _smallest_normal(dtype: jnp.dtype) -> jax.Array:
     return lax.bitcast_convert_type(jnp.finfo(dtype).tiny, _integer(dtype))
 
 
+def _to_exact(values: jax.Array) -> jax.Array:
+    """Integers in the order of floats, one for each float."""
+    bits = lax.bitcast_convert_type(values, _integer(values.dtype))
+    magnitude = bits & jnp.iinfo(bits.dtype).max
+    return jnp.where(bits < 0, -magnitude, magnitude)
+
+
+def _from_exact(exact: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    magnitude = lax.bitcast_convert_type(jnp.abs(exact), dtype)
+    return jnp.where(exact < 0, -magnitude, magnitude)
+
+
 def to_key(values: jax.Array) -> jax.Array:
-    """Integers in the order of floats; subnormals share the key of 0, as XLA compares them."""
-    magnitude = lax.bitcast_convert_type(jnp.abs(values), _integer(values.dtype))
-    magnitude = jnp.maximum(magnitude - _smallest_normal(values.dtype) + 1, 0)
-    return jnp.where(values < 0, -magnitude, magnitude)
+    """Integers in the order of floats; subnormals share the key of 0, as XLA compares them on CPU.
+
+    Neighbouring normal floats have neighbouring keys.
+    """
+    exact = _to_exact(values)
+    magnitude = jnp.maximum(jnp.abs(exact) - _smallest_normal(values.dtype) + 1, 0)
+    return jnp.where(exact < 0, -magnitude, magnitude)
 
 
 def from_key(key: jax.Array, dtype: jnp.dtype) -> jax.Array:
@@ -32,10 +47,10 @@ def from_key(key: jax.Array, dtype: jnp.dtype) -> jax.Array:
 
 def least(values: jax.Array, where: jax.Array | None = None) -> jax.Array:
     """Smallest value along the last axis of those chosen, ``inf`` where none is."""
-    keys = to_key(values)
+    exact = _to_exact(values)
     if where is not None:
-        keys = jnp.where(where, keys, to_key(jnp.full((), jnp.inf, values.dtype)))
-    return from_key(jnp.min(keys, axis=-1), values.dtype)
+        exact = jnp.where(where, exact, _to_exact(jnp.full((), jnp.inf, values.dtype)))
+    return _from_exact(jnp.min(exact, axis=-1), values.dtype)
 
 
 def greatest(values: jax.Array, where: jax.Array | None = None) -> jax.Array:
@@ -43,7 +58,7 @@ def greatest(values: jax.Array, where: jax.Array | None = None) -> jax.Array:
 
     NaN where the values are magnitudes, ``abs(...)``, and one is NaN.
     """
-    keys = to_key(values)
+    exact = _to_exact(values)
     if where is not None:
-        keys = jnp.where(where, keys, to_key(jnp.full((), -jnp.inf, values.dtype)))
-    return from_key(jnp.max(keys, axis=-1), values.dtype)
+        exact = jnp.where(where, exact, _to_exact(jnp.full((), -jnp.inf, values.dtype)))
+    return _from_exact(jnp.max(exact, axis=-1), values.dtype)
