@@ -42,7 +42,8 @@ def replication_keys(
 
     ``simulate_key, evaluate_key = split(fold_in(fold_in(key, cell), replication))``
 
-    Use it to repeat a single replication outside the study.
+    Use it to repeat a single replication outside the study; the numbers are equal to rounding,
+    since a study is compiled for throughput.
 
     Args:
       key: the key of the study.
