@@ -57,7 +57,7 @@ def _fit_physics_each(
         ],
         config.trim,
         num_starts=config.num_starts,
-        num_candidates=min(10, config.num_starts),
+        num_candidates=10,
     )
     return [
         _fit_clean_cells(data, start, before, config)

@@ -102,6 +102,15 @@ def _sum_halves(halves: jax.Array, num_rows: jax.Array) -> HalfSums:
     )
 
 
+def _with_derivatives(
+    fit: least_squares.LeastSquares, products: jax.Array
+) -> least_squares.LeastSquares:
+    """A fit with derivatives through sums of products of its terms and the residuals."""
+    direction = jnp.append(-lax.stop_gradient(fit.coefficients), 1.0)
+    left = products @ direction
+    return least_squares.with_derivatives(fit, products[:-1, :-1], left[:-1], left @ direction)
+
+
 def _score_supports(sums: HalfSums, index_set: np.ndarray) -> tuple[jax.Array, jax.Array]:
     """Residual sum on the score rows, and rank check, for supports of one size."""
     (fit_factor, score_factor), (fit_products, score_products) = sums.factors, sums.products
@@ -110,7 +119,7 @@ def _score_supports(sums: HalfSums, index_set: np.ndarray) -> tuple[jax.Array, j
         fit = least_squares.solve_factor(fit_factor[:, indices], fit_factor[:, -1])
         misfit = score_factor[:, -1] - score_factor[:, indices] @ fit.coefficients
         both = jnp.append(indices, -1)
-        live = least_squares.with_derivatives(fit, fit_products[both][:, both])
+        live = _with_derivatives(fit, fit_products[both][:, both])
         direction = jnp.append(-live.coefficients, 1.0)
         left = direction @ score_products[both][:, both] @ direction
         return least_squares.attach(jnp.sum(misfit**2), left), jnp.all(fit.independent)
@@ -125,7 +134,7 @@ def _fit_support(
     terms = jnp.where(support, factor[:, :-1], 0.0)
     fit = least_squares.solve_factor(terms, factor[:, -1])
     used = jnp.append(support, True)
-    return least_squares.with_derivatives(fit, jnp.where(used[:, None] & used, products, 0.0))
+    return _with_derivatives(fit, jnp.where(used[:, None] & used, products, 0.0))
 
 
 def _choose(errors: jax.Array, tolerance: jax.Array, floor: jax.Array, sizes: np.ndarray) -> Any:

@@ -72,15 +72,16 @@ class _Ready(NamedTuple):
     draws: elemental.Draws
 
 
-def _make_ready(problem: Problem, trim: jax.Array | float, shape: tuple[int, int]) -> _Ready:
-    size = problem.basis.shape[1]
+def _make_ready(
+    problem: Problem, trim: jax.Array | float, subsample_size: int, num_starts: int
+) -> _Ready:
     table, count = elemental.row_table(problem.mask)
     return _Ready(
         elemental.make_rows(problem.basis.T, problem.response, problem.mask),
         table,
         count,
         order.num_kept(count, trim, problem.basis.dtype),
-        elemental.draw(problem.key, *shape, size),
+        elemental.draw(problem.key, subsample_size, num_starts, problem.basis.shape[1]),
     )
 
 
@@ -148,8 +149,10 @@ def search_each(
     """
     num_best = min(num_candidates, num_starts)
     large = [problem.mask.shape[0] > full_search_rows for problem in problems]
-    sizes = [(subsample_size if sampled else 0, num_starts) for sampled in large]
-    ready = [_make_ready(part, trim, size) for part, size in zip(problems, sizes, strict=True)]
+    ready = [
+        _make_ready(part, trim, subsample_size if is_large else 0, num_starts)
+        for part, is_large in zip(problems, large, strict=True)
+    ]
     sampled = [part for part, is_large in zip(ready, large, strict=True) if is_large]
     judged = [
         (elemental.subsample(part.draws, part.rows, part.table, part.num_rows), part.draws)

@@ -83,9 +83,9 @@ def problems():
 def test_several_searches_at_once_find_what_each_finds_alone():
     parts = list(problems())
     sizes = {"num_starts": 40, "num_candidates": 5}
-    together = trimmed_search.search_each(parts, 0.3, **sizes)
+    together = jax.jit(lambda parts: trimmed_search.search_each(parts, 0.3, **sizes))(parts)
     for part, found in zip(parts, together, strict=True):
-        alone = trimmed_search.search(part, 0.3, **sizes)
+        alone = jax.jit(lambda part: trimmed_search.search(part, 0.3, **sizes))(part)
         np.testing.assert_allclose(found.solution, alone.solution, rtol=1e-12)
         np.testing.assert_allclose(found.objective, alone.objective, rtol=1e-12)
         assert found.status == alone.status == 0
@@ -106,8 +106,9 @@ def test_rows_taken_give_the_fit_of_rows_masked():
     used = jnp.arange(451) < 450
     config = Config.paper().checked(jnp.float64)
     key = jax.random.key(0)
-    taken = published.fit_physics(key, take(data, rows, used), status, config)
-    masked = published.fit_physics(key, data._replace(mask=jnp.asarray(chosen)), status, config)
+    fit = jax.jit(published.fit_physics)
+    taken = fit(key, take(data, rows, used), status, config)
+    masked = fit(key, data._replace(mask=jnp.asarray(chosen)), status, config)
     np.testing.assert_array_equal(taken.flagged, masked.flagged)
     np.testing.assert_array_equal(taken.count, masked.count)
     assert taken.flagged.any()

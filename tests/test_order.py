@@ -175,7 +175,7 @@ def test_roughly_smallest(name):
             assert mask.sum() + missing == num
             assert mask.any()
             if name in ("normal", "energy", "sorted"):
-                assert abs(missing) <= 9
+                assert abs(missing) <= 6
 
 
 @pytest.mark.parametrize("name", ["energy", "tied", "constant", "padded"])

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,18 +17,15 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
-from lisdd_jax import cell_fits, clean_regime, diagnosis, trimmed_search, validation
+from lisdd_jax import diagnosis, validation
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import implicit, order, scaling
-from lisdd_jax.numerics.frame import whiten
+from lisdd_jax.hybrid.linearization import LinearizedModel, robust_start
+from lisdd_jax.numerics import implicit
 from lisdd_jax.numerics.precision import full_precision
-from lisdd_jax.prepared import prepare
 from lisdd_jax.results import Diagnosis, Verdict
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
 Model = Callable[[Any, Any], jax.Array]
-_MAX_HALVINGS = 12
-_LEAST_DECREASE = 1e-3
 
 
 @register_dataclass
@@ -48,125 +45,6 @@ class NonlinearDiagnosis:
     diagnosis: Diagnosis
     num_iterations: jax.Array
     status: jax.Array
-
-
-class _Descent(NamedTuple):
-    theta: jax.Array
-    objective: jax.Array
-    settled: jax.Array
-    num_steps: jax.Array
-
-
-def _halved(
-    objective: Callable[[jax.Array], jax.Array],
-    theta: jax.Array,
-    direction: jax.Array,
-    before: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """The step, halved until the objective falls; the parameters stay where it does not."""
-
-    def going_on(trial: tuple[jax.Array, jax.Array]) -> jax.Array:
-        share, value = trial
-        return ~(value < before) & (share > 0.5**_MAX_HALVINGS)
-
-    def halve(trial: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        share = trial[0] / 2
-        return share, objective(theta + share * direction)
-
-    whole = jnp.ones((), theta.dtype)
-    share, value = lax.while_loop(going_on, halve, (whole, objective(theta + direction)))
-    better = value < before
-    moved = jnp.where(better, theta + share * direction, theta)
-    return moved, jnp.where(better, value, before)
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The data, and the model as a function of its parameters in one vector."""
-
-    predicted: Callable[[jax.Array], jax.Array]
-    response: jax.Array
-    axis: jax.Array
-    features: jax.Array
-    edges: jax.Array
-    mask: jax.Array
-    config: Config
-
-    def residual(self, theta: jax.Array) -> jax.Array:
-        """Residuals ``(n,)``, zero in rows out of use."""
-        return jnp.where(self.mask, self.response - self.predicted(theta), 0.0)
-
-    def linear_model(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Design and response of the model linearised at ``theta``."""
-        design = jax.jacfwd(self.predicted)(theta)
-        return design, self.residual(theta) + design @ theta
-
-    def diagnose(self, key: jax.Array, theta: jax.Array) -> Diagnosis:
-        """The diagnosis of the model linearised at ``theta``."""
-        design, target = self.linear_model(theta)
-        return diagnosis.run(
-            key, design, target, self.axis, self.features, self.edges, self.mask, self.config
-        )
-
-    def refit_on_clean_cells(self, theta: jax.Array) -> jax.Array:
-        """The published refit, which bears the curvature that is left of a start far away."""
-        linear = self.linear_model(theta)
-        data, status = prepare(*linear, self.axis, self.features, self.edges, self.mask)
-        initial = data.frame.solution(theta)
-        num_cells = len(self.edges) - 1
-        rows = cell_fits.make_rows(
-            data.basis, data.centered, data.mask, data.cell, initial, num_cells, data.level
-        )
-        found = clean_regime.search(rows, self.config.alpha_cell, self.config.max_iterations)
-        refitted = clean_regime.summarize(data.frame, initial, rows, found, status)
-        return jnp.where(is_failure(refitted.status), theta, refitted.coefficients)
-
-    def standard_errors(self, theta: jax.Array) -> jax.Array:
-        """Roughly those of the parameters: units in which small changes do not matter."""
-        design, left = jax.jacfwd(self.predicted)(theta), self.residual(theta)
-        count = jnp.maximum(jnp.sum(self.mask), 1).astype(left.dtype)
-        frame = whiten(design, left, self.mask)
-        inverse = frame.covariance(jnp.eye(len(theta), dtype=left.dtype) / count)
-        scale = order.median_absolute_deviation(left, self.mask)
-        spread = scaling.root(jnp.diagonal(inverse)) * scale
-        return lax.stop_gradient(jnp.where(spread > 0, spread, 1.0))
-
-
-def _robust_start(
-    key: jax.Array, problem: _Problem, theta: jax.Array, max_iterations: int
-) -> jax.Array:
-    """Damped Gauss-Newton steps on the least trimmed squares of the model itself."""
-    config, mask = problem.config, problem.mask
-    num = order.num_kept(jnp.sum(mask, dtype=jnp.int32), config.trim, theta.dtype)
-
-    def objective(theta: jax.Array) -> jax.Array:
-        squares = jnp.where(mask, problem.residual(theta) ** 2, jnp.inf)
-        squares = jnp.where(jnp.isnan(squares), jnp.inf, squares)
-        weights, _ = order.smallest_weights(squares, num)
-        return jnp.sum(jnp.where(weights > 0, weights * squares, 0.0))
-
-    def step(state: _Descent) -> _Descent:
-        design, left = jax.jacfwd(problem.predicted)(state.theta), problem.residual(state.theta)
-        frame = whiten(design, left, mask)
-        linearised = trimmed_search.Problem(
-            key, frame.to_basis(design), frame.center_response(design, left), mask
-        )
-        solution = trimmed_search.search(
-            linearised,
-            config.trim,
-            num_starts=config.num_starts,
-            num_candidates=min(10, config.num_starts),
-        ).solution
-        direction = frame.coefficients(solution)
-        theta, value = _halved(objective, state.theta, direction, state.objective)
-        enough = value < (1 - _LEAST_DECREASE) * state.objective
-        return _Descent(theta, value, ~enough, state.num_steps + 1)
-
-    def going_on(state: _Descent) -> jax.Array:
-        return ~state.settled & (state.num_steps < max_iterations)
-
-    start = _Descent(theta, objective(theta), jnp.zeros((), bool), jnp.int32(0))
-    return lax.while_loop(going_on, step, start).theta
 
 
 def _withhold(found: Diagnosis, settled: jax.Array, status: jax.Array) -> Diagnosis:
@@ -214,8 +92,8 @@ def _diagnose_nonlinear(
     def predicted(theta: jax.Array) -> jax.Array:
         return jnp.where(mask, model(unravel(theta), inputs), 0.0)
 
-    problem = _Problem(predicted, response, axis, features, edges, mask, config)
-    start = _robust_start(key_start, problem, lax.stop_gradient(flat), max_iterations)
+    problem = LinearizedModel(predicted, response, axis, features, edges, mask, config)
+    start = robust_start(key_start, problem, lax.stop_gradient(flat), max_iterations)
     unit = problem.standard_errors(start)
 
     def refit(scaled: jax.Array) -> jax.Array:

@@ -5,6 +5,7 @@ modified Gram-Schmidt with a pivot test per column. Errors grow with the conditi
 its square. The other device that carries the fits of the library is ``normal_equations``.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -208,7 +209,10 @@ def least_squares(
         columns = jnp.where(mask[:, None], columns, 0.0)
     factor = compress(lax.stop_gradient(columns))
     fit = solve_factor(factor[:, :-1], factor[:, -1])
-    return with_derivatives(fit, columns.T @ columns)
+    terms = columns[:, :-1]
+    left = columns[:, -1] - terms @ lax.stop_gradient(fit.coefficients)
+    product = partial(jnp.matmul, terms.T, precision="highest")
+    return with_derivatives(fit, product(terms), product(left), jnp.sum(left**2))
 
 
 @jax.custom_jvp
@@ -228,7 +232,9 @@ def _attach_jvp(
     return attach(*primals), tangents[1]
 
 
-def with_derivatives(fit: LeastSquares, products: jax.Array) -> LeastSquares:
+def with_derivatives(
+    fit: LeastSquares, gram: jax.Array, moment: jax.Array, residual_sum: jax.Array
+) -> LeastSquares:
     """A fit whose numbers carry their derivatives in the rows.
 
     One step of iterative refinement about the solution has exactly the derivative of least squares,
@@ -236,19 +242,20 @@ def with_derivatives(fit: LeastSquares, products: jax.Array) -> LeastSquares:
     sums of products ``G``, ``dM = -M dG M``, which ``dC = -M dG C / 2`` gives for ``C C' = M``.
     Unlike the derivative of a triangular factor, all exist where columns are dependent or zero.
 
+    Only the derivatives of the sums count, at the fit's coefficients held fixed.
+
     Args:
       fit: of ``q`` columns.
-      products: ``(q + 1, q + 1)`` sums of products of the columns and the target; only their
-        derivatives count.
+      gram: ``(q, q)`` sums of products of the columns.
+      moment: ``(q,)`` sums of their products with the residuals.
+      residual_sum: sum of squares of the residuals.
     """
     fixed = jax.tree.map(lax.stop_gradient, fit)
     factor = fixed.inverse_factor
     inverse = factor @ factor.T
-    direction = jnp.append(-fixed.coefficients, 1.0)
-    change = products - lax.stop_gradient(products)
-    step = inverse @ (change[:-1] @ direction)
+    change = (gram - lax.stop_gradient(gram)) @ factor
     return fixed._replace(
-        coefficients=attach(fixed.coefficients, fixed.coefficients + step),
-        residual_sum=attach(fixed.residual_sum, direction @ change @ direction),
-        inverse_factor=attach(factor, factor - 0.5 * inverse @ (change[:-1, :-1] @ factor)),
+        coefficients=attach(fixed.coefficients, fixed.coefficients + inverse @ moment),
+        residual_sum=attach(fixed.residual_sum, residual_sum),
+        inverse_factor=attach(factor, factor - 0.5 * inverse @ change),
     )

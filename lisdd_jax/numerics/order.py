@@ -27,10 +27,11 @@ from lisdd_jax.numerics.bracket import (
     worth_interpolating,
 )
 from lisdd_jax.numerics.keys import least
+from lisdd_jax.numerics.least_squares import attach
 
 # Of a rough choice: passes by interpolation, and what share of the number it may miss by.
 _ROUGH_PASSES = 6
-_ROUGH_SHARE = 32
+_ROUGH_SHARE = 64
 
 
 @jax.jit
@@ -48,6 +49,7 @@ def _select(values: jax.Array, k: jax.Array) -> jax.Array:
 def _close_in(
     values: jax.Array, k: jax.Array, start: Bracket, goes_on: Callable[[Bracket], jax.Array]
 ) -> Bracket:
+    """Narrow a bracket until it need not go on; snapping halves the floats left, so it ends."""
     bracket = lax.while_loop(
         lambda b: goes_on(b) & worth_interpolating(b), lambda b: interpolate(values, k, b), start
     )
@@ -65,20 +67,11 @@ def _isolate(values: jax.Array, k: jax.Array, start: Bracket, live: jax.Array) -
     return jnp.where(from_below, nearest, -nearest)
 
 
-@jax.custom_jvp
 def _element(found: jax.Array, values: jax.Array) -> jax.Array:
-    """An element of ``values`` with its tangent, averaged over ties."""
-    del values
-    return found
-
-
-@_element.defjvp
-def _element_jvp(
-    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    found, values = primals
-    ties = (values == found).astype(values.dtype)
-    return _element(found, values), jnp.sum(ties * tangents[1]) / jnp.maximum(jnp.sum(ties), 1)
+    """An element of ``values`` with its derivative, averaged over ties."""
+    ties = values == found
+    total = jnp.sum(jnp.where(ties, values, 0.0))
+    return attach(lax.stop_gradient(found), total / jnp.maximum(jnp.sum(ties), 1))
 
 
 def kth_smallest(values: jax.Array, k: jax.Array | int) -> jax.Array:
@@ -99,7 +92,7 @@ def kth_smallest(values: jax.Array, k: jax.Array | int) -> jax.Array:
       2.0
     """
     found = _select(lax.stop_gradient(values), jnp.asarray(k, jnp.int32))
-    return _element(lax.stop_gradient(found), values)
+    return _element(found, values)
 
 
 def _masked(values: jax.Array, mask: jax.Array | None) -> tuple[jax.Array, jax.Array]:
@@ -121,7 +114,7 @@ def median(values: jax.Array, mask: jax.Array | None = None) -> jax.Array:
     values, count = _masked(values, mask)
     lower_rank = jnp.maximum((count + 1) // 2, 1)
     lower = kth_smallest(values, lower_rank)
-    next_value = _element(lax.stop_gradient(least(values, values > lower)), values)
+    next_value = _element(least(values, values > lower), values)
     tied = jnp.sum(values <= lower, dtype=jnp.int32) > lower_rank
     upper = jnp.where((count % 2 == 1) | tied, lower, next_value)
     middle = jnp.where(lower == upper, lower, 0.5 * lower + 0.5 * upper)
@@ -197,7 +190,7 @@ def smallest_weights(
 def roughly_smallest(
     values: jax.Array, num: jax.Array | int, near: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """About the ``num`` smallest values: up to three per cent more or less, unless they are tied.
+    """About the ``num`` smallest values: up to two per cent more or less, unless they are tied.
 
     Args:
       values: ``(n,)`` floats that are not negative, nor NaN; ``inf`` sorts last.
@@ -209,7 +202,7 @@ def roughly_smallest(
       ``num`` (negative: too many).
     """
     num = jnp.asarray(num, jnp.int32)
-    margin = jnp.abs(near) / (4 * _ROUGH_SHARE)
+    margin = jnp.abs(near) / (2 * _ROUGH_SHARE)
     start = narrow_two(positive_bracket(values), values, num, near - margin, near + margin)
 
     def missing(bracket: Bracket) -> tuple[jax.Array, jax.Array]:

@@ -96,8 +96,8 @@ class Program:
         return self.layout.collect(self.compiled(*arguments), count)
 
 
-def _cpu_options() -> dict[str, str | bool]:
-    """Passes of the compiler that cost time where replications fill the cores."""
+def cpu_options() -> dict[str, str | bool]:
+    """Compiler options of a study on CPU: without the passes that cost it time."""
     # Loops split over the cores cost a quarter more than whole ones.
     passes = ["cpu-parallel-task-assigner"]
     # Sums in a tree cost a sixth more. Long sums of single precision need them.
@@ -197,7 +197,7 @@ def build_program(
         layout = Layout(mesh=mesh, rows=-(-capacity // chosen), batch_size=chosen)
         arguments = (on_mesh, *layout.deal(np.zeros(0, np.int64), params))
         lowered = _run_batches.lower(*arguments, replication=replication, mesh=mesh)
-        compiled = lowered.compile(compiler_options=_cpu_options() if on_cpu else None)
+        compiled = lowered.compile(compiler_options=cpu_options() if on_cpu else None)
         needed = memory.working_bytes(compiled)
         if batch_size or chosen == 1 or needed <= limit:
             break
