@@ -53,8 +53,8 @@ def cases(sample):
     return [
         ("published: first coefficient", hard(PAPER, first), sample.response),
         ("published: log p of the test", hard(PAPER, tail), sample.response),
-        ("calibrated: first coefficient", hard(Config(), first), sample.response),
-        ("calibrated: log p of the test", hard(Config(), tail), sample.response),
+        ("default: first coefficient", hard(Config(), first), sample.response),
+        ("default: log p of the test", hard(Config(), tail), sample.response),
         ("smooth: objective and log p", smooth, sample.response),
         ("layer: mean squared error", loss, parameters),
         ("refit: ends of the regions", ends, sample.response),

@@ -29,9 +29,10 @@ import numpy as np
 import scipy
 from scipy import stats
 
-from lisdd_jax import elemental, published
+from lisdd_jax import diagnosis
 from lisdd_jax.config import Config
-from lisdd_jax.numerics import random_split
+from lisdd_jax.statistics import splits
+from lisdd_jax.statistics.trimmed import starts as starting
 from lisdd_jax.study import intervals, scenarios
 from lisdd_jax.study.execution import run_chunks
 from lisdd_jax.study.experiments import oscillator_runs as runs
@@ -48,9 +49,10 @@ def _pack(bits: Any, xp: Any) -> Any:
 
 
 def ours(sample: Any, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
-    mask = jnp.ones(len(sample.response), bool)
-    arrays = (sample.design, sample.response, sample.axis, sample.features)
-    found = published.run(key, *arrays, runs.edges(), mask, CONFIG.checked(arrays[0].dtype))
+    names = ("design", "response", "axis", "features")
+    arrays = {name: getattr(sample, name) for name in names}
+    arrays |= {"edges": runs.edges(), "mask": jnp.ones(len(sample.response), bool)}
+    found = diagnosis.run(key, arrays, CONFIG.checked(sample.response.dtype))
     return {
         "k": found.coefficients[0],
         "c": found.coefficients[1],
@@ -69,17 +71,17 @@ def ours(sample: Any, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
 def draw(key: jax.Array, num_rows: int) -> dict[str, jax.Array]:
     keys = jax.random.split(key, 5)
     everything = jnp.ones(num_rows, bool)
-    half = random_split.random_half(keys[4], everything)
+    half = splits.random_half(keys[4], everything)
     stages = {}
     for name, (key_start, key_fit), mask in (
         ("full", keys[:2], everything),
         ("half", keys[2:4], half),
     ):
-        draws = elemental.draw(key_start, SUBSAMPLE, CONFIG.num_starts, 2)
+        draws = starting.draw(key_start, SUBSAMPLE, CONFIG.num_starts, 2)
         row = jnp.arange(num_rows, dtype=float)
-        rows = elemental.make_rows(row[None], row, mask)
-        judge = elemental.subsample(draws, rows, *elemental.row_table(mask))
-        starts = elemental.random_ranks(draws.starts, jnp.int32(SUBSAMPLE))
+        rows = starting.make_columns(row[None], row, mask)
+        judge = starting.subsample(draws, rows, *starting.row_table(mask))
+        starts = starting.random_ranks(draws.starts, jnp.int32(SUBSAMPLE))
         coins = jax.random.bernoulli(key_fit, 0.5, (num_rows // 2 + 1,))
         stages[name] = (judge.basis[0].astype(int), starts, coins)
     return {"split": half, **stages}

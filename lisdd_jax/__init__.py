@@ -1,17 +1,18 @@
 """Localized, identifiable sparse discovery of model discrepancy."""
 
-from lisdd_jax.candidate_regions import CandidateRegions, diagnose_regions
-from lisdd_jax.clean_regime import CleanRegime, fit_clean_regime
-from lisdd_jax.config import Config
-from lisdd_jax.detection import PartialF, f_test
+from lisdd_jax.candidates import CandidateRegions, diagnose_regions
+from lisdd_jax.config import Config, PublishedConfig
 from lisdd_jax.diagnosis import diagnose
-from lisdd_jax.multiplicity import adjust_p_values
 from lisdd_jax.numerics.tails import chi2_logsf, chi2_sf, f_logsf, f_sf
 from lisdd_jax.prediction import predict
+from lisdd_jax.published.physics import CleanRegime, fit_clean_regime
 from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions, Verdict
-from lisdd_jax.selection import Selection, select_form, supports
+from lisdd_jax.statistics.f_tests import FTest, f_test
+from lisdd_jax.statistics.holdout import Selection, select_form
+from lisdd_jax.statistics.multiplicity import adjust_p_values
+from lisdd_jax.statistics.supports import supports
+from lisdd_jax.statistics.trimmed.fit import TrimmedFit, fit_trimmed
 from lisdd_jax.status import FailedError, Status, describe, raise_if_failed
-from lisdd_jax.trimming import TrimmedFit, fit_trimmed
 
 __version__ = "0.1.0"
 
@@ -22,9 +23,10 @@ __all__ = [
     "CleanRegime",
     "Config",
     "Diagnosis",
+    "FTest",
     "FailedError",
     "Form",
-    "PartialF",
+    "PublishedConfig",
     "Regions",
     "Selection",
     "Status",

@@ -1,9 +1,13 @@
-"""Settings of a diagnosis, as a pytree: algorithm choices are static, numbers are traced."""
+"""Settings by method, as pytrees: what fixes shapes or loops is static, numbers are traced.
+
+The type of the settings chooses the method.
+"""
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -11,58 +15,85 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
 
-METHODS = ("calibrated", "published")
-
-_SMALLEST = {
-    "num_cells": 2,
-    "max_terms": 1,
-    "max_regions": 1,
-    "window": 1,
-    "reach": 0,
-    "num_blocks": 4,
-    "num_splits": 1,
-    "max_iterations": 1,
-    "num_starts": 1,
-}
-_LARGEST = {
-    "alpha_cell": 1.0,
-    "alpha": 1.0,
-    "tolerance": math.inf,
-    "trim": 0.5,
-    "negligible": math.inf,
-    "alpha_search": 1.0,
-    "alpha_fit": 1.0,
-    "alpha_doubt": 1.0,
-    "alpha_back": 1.0,
-    "alpha_differ": 1.0,
-    "alpha_elsewhere": 1.0,
-    "doubt": math.inf,
-    "least_share": 1.0,
-    "ambiguity": math.inf,
-    "ambiguity_overlap": math.inf,
-    "separation": math.inf,
-}
+# Metadata of the fields: static whole numbers with the least one allowed, and traced numbers from 0
+# with the largest one allowed.
+_COUNT = {"static": True, "least": 1}
+_LEVEL = {"most": 1.0}
+_NUMBER = {"most": math.inf}
 
 
-def _static(default: Any) -> Any:
-    return field(default=default, metadata={"static": True})
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What both methods are told; see ``Config`` and ``PublishedConfig``.
+
+    Attributes:
+      alpha: level of the certificate: how often a sound law may be certified as wrong.
+      alpha_cell: level of the test of one cell. Small, since every cell is tested.
+      tolerance: relative excess of held-out error within which a smaller support wins: of two forms
+        that predict alike the simpler one is reported.
+      num_cells: cells of the axis where no edges are given (static). More cells follow a region
+        more closely, and have fewer rows each.
+      max_terms: largest support (static). The number of supports grows with this power of the
+        library's size.
+    """
+
+    method: ClassVar[str]
+
+    alpha: Any = field(default=0.05, metadata=_LEVEL)
+    alpha_cell: Any = field(default=1e-3, metadata=_LEVEL)
+    tolerance: Any = field(default=0.15, metadata=_NUMBER)
+    num_cells: int = field(default=14, metadata={**_COUNT, "least": 2})
+    max_terms: int = field(default=2, metadata=_COUNT)
+
+    def __post_init__(self) -> None:
+        """Check the static fields; traced numbers are checked at the public boundary."""
+        for entry in dataclasses.fields(self):
+            if "least" in entry.metadata:
+                value = getattr(self, entry.name)
+                validation.check_count(entry.name, value, entry.metadata["least"])
+
+    def checked(self, dtype: Any) -> Self:
+        """The same settings as arrays of one type, so that no kind of number compiles again.
+
+        Raises:
+          ValueError: a number is out of its range, or not a single one.
+        """
+        for entry in dataclasses.fields(self):
+            if "most" in entry.metadata:
+                number, most = getattr(self, entry.name), entry.metadata["most"]
+                validation.check_number(f"config.{entry.name}", number, 0.0, most)
+        return jax.tree.map(lambda number: jnp.asarray(number, dtype), self)
 
 
 @register_dataclass
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    """Settings of ``diagnose``.
-
-    Numbers are traced: changing one does not recompile. The rest is static.
+class PublishedConfig(Settings):
+    """Settings of the published method, with the values of the publication.
 
     Attributes:
-      alpha_cell: level of the test of one cell. In the calibrated method two neighbours below 0.01
-        are flagged as well.
-      alpha: level of the certificate.
-      tolerance: relative excess of holdout error within which a smaller support wins.
-      trim: share of rows left out by the least-trimmed-squares start, in [0, 0.5] (published).
+      trim: share of rows left out by the least-trimmed-squares start, in [0, 0.5]: the start bears
+        as many rows that do not obey the law, and more of them bias it.
+      max_iterations: limit of the clean-regime iteration (static). It repeats its flags after two
+        or three.
+      num_starts: random starts of the trimmed fit (static). The fit only seeds the iteration, which
+        forgives a start that is not the best one.
+    """
+
+    method: ClassVar[str] = "published"
+
+    trim: Any = field(default=0.36, metadata={"most": 0.5})
+    max_iterations: int = field(default=4, metadata=_COUNT)
+    num_starts: int = field(default=100, metadata=_COUNT)
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True)
+class Config(Settings):
+    """Settings of the default method. Two neighbouring cells below 0.01 are flagged as well.
+
+    Attributes:
       negligible: mean discrepancy, in units of the response, that is too small to matter: cells are
-        not flagged for less, and less is not certified (calibrated).
+        not flagged for less, and less is not certified.
       alpha_search: level at which the search for the clean regime drops a group of cells.
       alpha_fit: level of the lack-of-fit test of the clean regime.
       alpha_doubt: the same where cells are flagged and split A shows other terms.
@@ -75,63 +106,114 @@ class Config:
       ambiguity: rows of a rival regime over those of the clean one from which the two are even.
       ambiguity_overlap: the same for a rival that shares rows with the clean regime.
       separation: standard errors of held-out gain from which regions keep terms of their own.
-      method: ``"calibrated"``, or ``"published"`` for the algorithm as printed (static).
-      num_cells: cells of the axis when no edges are given (static).
-      max_terms: largest support (static).
-      max_regions: most regions reported (static, calibrated).
-      window: the search starts from every window of so many adjacent groups (static, calibrated).
-      reach: groups beyond a flagged run that its edges may enter (static, calibrated).
-      num_blocks: blocks of rows at which edges are first placed (static, calibrated).
-      num_splits: random splits whose certificates are combined (static, calibrated).
-      max_iterations: limit of the clean-regime iteration (static, published).
-      num_starts: random starts of the trimmed fit (static, published).
+      max_regions: most regions reported (static).
+      window: the search starts from every window of so many adjacent groups (static).
+      reach: groups beyond a flagged run that its edges may enter (static).
+      num_blocks: blocks of rows at which edges are first placed (static).
+      num_splits: random splits whose certificates are combined (static).
     """
 
-    alpha_cell: Any = 1e-3
-    alpha: Any = 0.05
-    tolerance: Any = 0.15
-    trim: Any = 0.36
-    negligible: Any = 0.0
-    alpha_search: Any = 0.01
-    alpha_fit: Any = 5e-3
-    alpha_doubt: Any = 0.01
-    alpha_back: Any = 0.05
-    alpha_differ: Any = 1e-3
-    alpha_elsewhere: Any = 0.05
-    doubt: Any = 0.15
-    least_share: Any = 0.1
-    ambiguity: Any = 0.75
-    ambiguity_overlap: Any = 0.95
-    separation: Any = 2.0
-    method: str = _static("calibrated")
-    num_cells: int = _static(14)
-    max_terms: int = _static(2)
-    max_regions: int = _static(4)
-    window: int = _static(4)
-    reach: int = _static(2)
-    num_blocks: int = _static(128)
-    num_splits: int = _static(1)
-    max_iterations: int = _static(4)
-    num_starts: int = _static(100)
+    method: ClassVar[str] = "default"
 
-    def __post_init__(self) -> None:
-        """Check the static fields; traced numbers are checked at the public boundary."""
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
-        for name, least in _SMALLEST.items():
-            validation.check_count(name, getattr(self, name), least)
-
-    def checked(self, dtype: Any) -> "Config":
-        """The same settings as arrays of one type, so that no kind of number compiles again.
-
-        Raises:
-          ValueError: a number is out of its range, or not a single one.
-        """
-        for name, high in _LARGEST.items():
-            validation.check_number(f"config.{name}", getattr(self, name), 0.0, high)
-        return jax.tree.map(lambda number: jnp.asarray(number, dtype), self)
+    negligible: Any = field(default=0.0, metadata=_NUMBER)
+    alpha_search: Any = field(default=0.01, metadata=_LEVEL)
+    alpha_fit: Any = field(default=5e-3, metadata=_LEVEL)
+    alpha_doubt: Any = field(default=0.01, metadata=_LEVEL)
+    alpha_back: Any = field(default=0.05, metadata=_LEVEL)
+    alpha_differ: Any = field(default=1e-3, metadata=_LEVEL)
+    alpha_elsewhere: Any = field(default=0.05, metadata=_LEVEL)
+    doubt: Any = field(default=0.15, metadata=_NUMBER)
+    least_share: Any = field(default=0.1, metadata=_LEVEL)
+    ambiguity: Any = field(default=0.75, metadata=_NUMBER)
+    ambiguity_overlap: Any = field(default=0.95, metadata=_NUMBER)
+    separation: Any = field(default=2.0, metadata=_NUMBER)
+    max_regions: int = field(default=4, metadata=_COUNT)
+    window: int = field(default=4, metadata=_COUNT)
+    reach: int = field(default=2, metadata={**_COUNT, "least": 0})
+    num_blocks: int = field(default=128, metadata={**_COUNT, "least": 4})
+    num_splits: int = field(default=1, metadata=_COUNT)
 
     @classmethod
-    def paper(cls, **changes: Any) -> "Config":
-        """The published algorithm with its settings; ``changes`` replace single fields."""
-        return dataclasses.replace(cls(method="published"), **changes)
+    def paper(cls, **changes: Any) -> PublishedConfig:
+        """Settings of the published method; ``changes`` replace single fields."""
+        return PublishedConfig(**changes)
+
+
+MODES: dict[str, type[Config] | type[PublishedConfig]] = {
+    "paper": PublishedConfig,
+    "default": Config,
+}
+"""Settings of every method, by the name that commands and files give it."""
+
+
+def mode_of(config: Settings) -> str:
+    """The name that commands and files give to the method of some settings."""
+    return next(mode for mode, kind in MODES.items() if type(config) is kind)
+
+
+def settings_of(mode: str, changes: Mapping[str, Any]) -> Config | PublishedConfig:
+    """Settings of a method from words.
+
+    Args:
+      mode: ``"paper"`` for the published method, or ``"default"``.
+      changes: fields by name.
+
+    Returns:
+      The settings.
+
+    Raises:
+      ValueError: there is no such mode, or a field is unknown, of the other method, or not in its
+        range.
+
+    Example:
+      >>> settings_of("paper", {"trim": 0.2}).trim
+      0.2
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {tuple(MODES)}, got {mode!r}")
+    kind = MODES[mode]
+    known = [entry.name for entry in dataclasses.fields(kind)]
+    for name in changes:
+        if name not in known:
+            other = [
+                entry.method
+                for entry in MODES.values()
+                if name in {part.name for part in dataclasses.fields(entry)}
+            ]
+            belongs = f"belongs to the {other[0]} method" if other else "is no setting"
+            raise ValueError(
+                f"settings of the {kind.method} method are {', '.join(known)}; {name!r} {belongs}"
+            )
+    return kind(**changes)
+
+
+def check_config(config: Any) -> Config | PublishedConfig:
+    """Settings of a method; those of the default method where None.
+
+    Raises:
+      TypeError: they are of another type.
+    """
+    if config is None:
+        return Config()
+    if type(config) not in MODES.values():
+        raise TypeError(
+            "config must be lisdd_jax.Config(...) or lisdd_jax.Config.paper(...), got"
+            f" {type(config).__name__}"
+        )
+    return config
+
+
+def check_published(config: Any) -> PublishedConfig:
+    """Settings of the published method, for what has no other form; its own where None.
+
+    Raises:
+      TypeError: they are of another type.
+    """
+    if config is None:
+        return PublishedConfig()
+    if not isinstance(config, PublishedConfig):
+        raise TypeError(
+            "config must be settings of the published method, lisdd_jax.Config.paper(...), got"
+            f" {type(config).__name__}"
+        )
+    return config

@@ -1,21 +1,37 @@
 """The corrected model, evaluated on new rows."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.candidate_regions import CandidateRegions
+from lisdd_jax import validation
+from lisdd_jax.candidates import CandidateRegions
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.results import Diagnosis
 
 
 @jax.jit
 @full_precision
+def _predict(
+    found: Diagnosis | CandidateRegions, design: jax.Array, axis: jax.Array, features: jax.Array
+) -> jax.Array:
+    dtype = jnp.promote_types(design.dtype, found.coefficients.dtype)
+    design, features = design.astype(dtype), features.astype(dtype)
+    corrections = found.regions.coefficients.astype(dtype) @ features.T
+    inside = found.regions.contains(axis.astype(dtype))
+    predicted = design @ found.coefficients.astype(dtype)
+    predicted = predicted + jnp.sum(jnp.where(inside, corrections, 0.0), axis=0)
+    unknown = jnp.isnan(axis) | jnp.any(jnp.isnan(features), axis=1)
+    return jnp.where(unknown, jnp.nan, predicted)
+
+
 def predict(
-    diagnosis: Diagnosis | CandidateRegions, design: jax.Array, axis: jax.Array, features: jax.Array
+    diagnosis: Diagnosis | CandidateRegions, design: Any, axis: Any, features: Any
 ) -> jax.Array:
     """Response of the corrected model: the physics everywhere, the missing terms in the regions.
 
-    A region that ends at the edge of the axis goes on beyond it.
+    A region that ends at the edge of the axis goes on beyond it (``Regions.contains``).
 
     Args:
       diagnosis: of one data set, from ``diagnose`` or ``diagnose_regions``.
@@ -24,11 +40,18 @@ def predict(
       features: ``(m, L)``.
 
     Returns:
-      ``(m,)``; NaN where the diagnosis failed.
+      ``(m,)``; NaN where a row holds a NaN, and everywhere if the diagnosis failed.
+
+    Raises:
+      ValueError, TypeError: shapes or types do not fit each other or the diagnosis.
     """
-    regions, cells = diagnosis.regions, diagnosis.cells
-    lower = jnp.where(regions.lower <= cells.lower[0], -jnp.inf, regions.lower)
-    upper = jnp.where(regions.upper >= cells.upper[-1], jnp.inf, regions.upper)
-    inside = (axis[:, None] >= lower) & (axis[:, None] < upper) & regions.present
-    correction = features @ regions.coefficients.T
-    return design @ diagnosis.coefficients + jnp.sum(jnp.where(inside, correction, 0.0), axis=1)
+    num_physics = diagnosis.coefficients.shape[-1]
+    num_terms = diagnosis.regions.coefficients.shape[-1]
+    named = {"design": design, "axis": axis, "features": features}
+    arrays = {name: validation.float_array(name, value) for name, value in named.items()}
+    shapes = validation.Shapes(p=(num_physics, "the diagnosis"), L=(num_terms, "the diagnosis"))
+    dimensions = (("m", "p"), ("m",), ("m", "L"))
+    for (name, array), dims in zip(arrays.items(), dimensions, strict=True):
+        shapes.check(name, array.shape, dims)
+    validation.common_dtype(**arrays)
+    return _predict(diagnosis, *arrays.values())

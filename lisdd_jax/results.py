@@ -2,19 +2,23 @@
 
 One shape everywhere: estimates, then diagnostics, then ``status``. Batched results are the same
 classes with leading axes, as ``vmap`` leaves them. Symbols for shapes: ``p`` physics columns, ``L``
-candidate terms, ``R`` cells, ``K`` region slots, ``S`` supports in the order of
-``selection.supports``. ``K`` is ``(R + 1) // 2``, the most runs that the cells can hold, in the
-published method, and at most ``Config.max_regions`` in the calibrated one.
+candidate terms, ``R`` cells, ``K`` region slots, ``S`` supports in the order of ``supports``. ``K``
+is ``(R + 1) // 2``, the most runs that the cells can hold, in the published method, and at most
+``Config.max_regions`` in the default one.
 
-"(calibrated)" marks what the published method does not have: its numbers are NaN and its flags
-False there.
+"(default)" marks what the published method does not have: its numbers are NaN and its flags False
+there.
 """
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.tree_util import register_dataclass
+
+from lisdd_jax.status import Status, is_failure
 
 
 class Verdict(enum.IntEnum):
@@ -29,6 +33,21 @@ class Verdict(enum.IntEnum):
     INSUFFICIENT_DATA = 6
 
 
+_VERDICTS_OF_FAILURES = {
+    Status.RANK_DEFICIENT_DESIGN: Verdict.NOT_IDENTIFIABLE,
+    Status.DEGENERATE_STARTS: Verdict.NOT_IDENTIFIABLE,
+    Status.NO_CLEAN_CELLS: Verdict.NO_CLEAN_REGIME,
+}
+
+
+def verdict_unless_failed(status: jax.Array, verdict: jax.Array) -> jax.Array:
+    """The verdict, or what a failed status leaves of it; int32."""
+    failed = jnp.int32(Verdict.INSUFFICIENT_DATA)
+    for cause, outcome in _VERDICTS_OF_FAILURES.items():
+        failed = jnp.where(status == cause, jnp.int32(outcome), failed)
+    return jnp.where(is_failure(status), failed, verdict.astype(jnp.int32))
+
+
 @register_dataclass
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
@@ -41,7 +60,7 @@ class Cells:
       statistic: ``(R,)`` test statistic of the evidence in use; NaN where a cell is not testable.
       p_value, log_p_value: ``(R,)`` its upper tail.
       flagged: ``(R,)`` bool, the cells called discrepant.
-      noisier: ``(R,)`` bool, cells with larger noise but no wrong mean (calibrated).
+      noisier: ``(R,)`` bool, cells with larger noise but no wrong mean (default).
     """
 
     lower: jax.Array
@@ -56,6 +75,33 @@ class Cells:
     noisier: jax.Array
 
 
+def in_interval(
+    axis: Any, lower: Any, upper: Any, open_below: Any = False, open_above: Any = False
+) -> Any:
+    """Whether values of the axis lie in an interval: the one rule for membership.
+
+    An interval is half-open, ``[lower, upper)``. On a side where it reaches the end of the axis it
+    is open, and goes on beyond.
+
+    Args:
+      axis, lower, upper, open_below, open_above: numbers or arrays, of NumPy or JAX, of shapes that
+        broadcast.
+
+    Returns:
+      Their common shape, bool; False for a NaN, which lies nowhere.
+    """
+    # A NaN is not equal to itself, on the host and under a trace alike.
+    known = axis == axis
+    return ((axis >= lower) | open_below) & ((axis < upper) | open_above) & known
+
+
+def reaches_ends(
+    lower: jax.Array, upper: jax.Array, edges: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Whether intervals ``(K,)`` reach the first and the last of the edges ``(R + 1,)``."""
+    return lower <= edges[0], upper >= edges[-1]
+
+
 @register_dataclass
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Regions:
@@ -63,23 +109,33 @@ class Regions:
 
     Attributes:
       lower, upper: ``(K,)`` interval ends in units of the axis, NaN where absent.
+      open_below, open_above: ``(K,)`` bool, the interval reaches that end of the axis, and goes on
+        beyond it.
       present: ``(K,)`` bool.
       count: ``(K,)`` rows inside.
       support: ``(K, L)`` bool, terms active in the interval.
       coefficients, stderr: ``(K, L)`` term coefficients and their standard errors, 0 and NaN off
         the support.
       equivalent: ``(K, S)`` bool, supports as good as the chosen one.
-      statistic, p_value, log_p_value: ``(K,)`` evidence for the interval. Calibrated: the partial
-        F of the overlapping region and form chosen on split A, on the rows held out; 0, 1 and 0
-        where split A shows no such region.
-      lower_interval, upper_interval: ``(K, 2)`` 95 % confidence intervals of the ends (calibrated).
-      adjusted_p_value: ``(K,)`` the larger of that test and its heteroskedasticity-robust form,
-        adjusted over the regions of split A for the false-discovery rate (calibrated).
-      shared: bool, the regions share one mechanism; False where there is but one (calibrated).
+      statistic, p_value, log_p_value: ``(K,)`` evidence for the interval. Published: the residual
+        energy of its cells, on the rows that flagged them, so that the p-value does not pay for
+        their choice and is too small (see ``same_rows``). Default: the partial F of the overlapping
+        region and form chosen on split A, on the rows held out; 0, 1 and 0 where split A shows no
+        such region.
+      same_rows: bool, the rows that gave this evidence also chose the intervals.
+      shared_test: ``(K,)`` bool, the evidence is one held-out test that stands for another interval
+        as well (default).
+      lower_interval, upper_interval: ``(K, 2)`` 95 % confidence intervals of the ends (default).
+      adjusted_p_value: ``(K,)`` the larger of that test and its heteroskedasticity-robust form, of
+        several splits combined by ``combine_splits``, then adjusted over the regions for the
+        false-discovery rate under any dependence (default).
+      shared: bool, the regions share one mechanism; False where there is but one (default).
     """
 
     lower: jax.Array
     upper: jax.Array
+    open_below: jax.Array
+    open_above: jax.Array
     present: jax.Array
     count: jax.Array
     support: jax.Array
@@ -89,10 +145,26 @@ class Regions:
     statistic: jax.Array
     p_value: jax.Array
     log_p_value: jax.Array
+    same_rows: jax.Array
+    shared_test: jax.Array
     lower_interval: jax.Array
     upper_interval: jax.Array
     adjusted_p_value: jax.Array
     shared: jax.Array
+
+    def contains(self, axis: jax.Array) -> jax.Array:
+        """Whether rows lie in the regions, by ``in_interval``.
+
+        Args:
+          axis: ``(n,)``.
+
+        Returns:
+          ``(K, n)`` bool; False in slots out of use, and where the axis is NaN.
+        """
+        ends = (self.lower, self.upper, self.open_below, self.open_above)
+        inside = in_interval(axis[None], *(end[:, None] for end in ends))
+        found: jax.Array = inside & self.present[:, None]
+        return found
 
 
 @register_dataclass
@@ -110,7 +182,7 @@ class Form:
       errors: ``(S,)`` holdout error of every support, inf where it is rank-deficient.
       equivalent: ``(S,)`` bool, supports within the tolerance of the best error.
       frequency: ``(S,)`` share of the random splits that chose each support on split A; NaN with
-        a single split (calibrated).
+        a single split (default).
       status: int32.
     """
 
@@ -129,13 +201,13 @@ class Form:
 class Certificate:
     """The held-out F-test; every number is NaN where it is undefined (see ``status``).
 
-    With several random splits the p-values are twice their median over the splits, and all else is
-    from the split that has the median.
+    With several random splits the p-values are twice their median over the splits (see
+    ``statistics.multiplicity``), and all else is from the split that has the median.
 
     Attributes:
       statistic, df_num, df_den: the ratio and its degrees of freedom.
       p_value, log_p_value: upper tail.
-      p_value_robust: upper tail of the test with the HC3 covariance (calibrated).
+      p_value_robust: upper tail of the test with the HC3 covariance (default).
       reject: bool, every p-value here is below ``alpha``; False where undefined.
       support: ``(L,)`` bool, the terms tested (those chosen on split A).
       flagged: ``(R,)`` bool, the region tested (that chosen on split A).
@@ -170,10 +242,10 @@ class Diagnosis:
       num_rows: rows in use.
       num_iterations: iterations of the clean-regime search.
       runner_up: rows of the largest rival regime, which the physics fits with other coefficients,
-        over those of the clean one; 0 where there is none (calibrated).
+        over those of the clean one; 0 where there is none (default).
       p_value_elsewhere: of the missing terms acting on the clean rows as well, with the same
         coefficients; NaN where the clean rows say nothing about them, or are the majority
-        (calibrated).
+        (default).
       verdict: int32, a ``Verdict``.
       status: int32, a ``Status``; the first failure of the stages.
     """

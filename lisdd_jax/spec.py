@@ -15,13 +15,13 @@ folder of the file::
 
 import dataclasses
 import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lisdd_jax.config import Config
+from lisdd_jax.config import MODES, Config, PublishedConfig, settings_of
+from lisdd_jax.files import read_toml
 
 #: Ways to lay the cells; one at a time.
 CELL_LAYOUTS = ("num_cells", "edges", "quantile_cells")
@@ -50,7 +50,7 @@ class Spec:
       seed: of starts and splits.
       float32: whether to compute in single precision.
       json, report: files to write.
-      config: fields of ``Config`` by name.
+      config: settings of the method by name.
     """
 
     table: str | None = None
@@ -81,15 +81,15 @@ class Spec:
             kept = dataclasses.replace(self, edges=None, quantile_cells=None)
         return dataclasses.replace(kept, **given, config=config)
 
-    def settings(self) -> Config:
-        """The ``Config`` that the specification stands for.
+    def settings(self) -> Config | PublishedConfig:
+        """The settings that the specification stands for.
 
         Raises:
           SpecError: a setting does not fit.
         """
         try:
-            return Config.paper(**self.config) if self.paper else Config(**self.config)
-        except (TypeError, ValueError) as error:
+            return settings_of("paper" if self.paper else "default", self.config)
+        except ValueError as error:
             raise SpecError(str(error)) from None
 
 
@@ -107,13 +107,9 @@ def load(path: str | Path) -> Spec:
     """
     path = Path(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SpecError(f"spec {str(path)!r} does not exist") from None
-    except OSError as error:
-        raise SpecError(f"spec {str(path)!r} cannot be read: {error.strerror or error}") from None
+        content = read_toml(path, "spec")
     except ValueError as error:
-        raise SpecError(f"spec {str(path)!r} is not valid TOML: {error}") from None
+        raise SpecError(str(error)) from None
     try:
         return _from_content(content, path.parent)
     except SpecError as error:
@@ -148,8 +144,9 @@ def layouts(spec: Spec) -> list[str]:
 
 
 def setting_kinds() -> dict[str, type]:
-    """Type of every field of ``Config`` that a text can set, by name."""
-    kinds = {field.name: type(field.default) for field in dataclasses.fields(Config)}
+    """Type of every setting of either method that a text can set, by name."""
+    fields = [field for kind in MODES.values() for field in dataclasses.fields(kind)]
+    kinds = {field.name: type(field.default) for field in fields}
     return {name: kind for name, kind in kinds.items() if kind in (bool, int, float, str)}
 
 

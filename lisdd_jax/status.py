@@ -22,6 +22,7 @@ class Status(enum.IntEnum):
     EXACT_FIT = 2
     NOTHING_FLAGGED = 3
     RANK_DEFICIENT_TERMS = 4
+    ROWS_OUTSIDE_EDGES = 5
 
     NONFINITE_INPUT = 100
     TOO_FEW_ROWS = 101
@@ -59,8 +60,12 @@ _WORDS = {
         " physics inside the region",
         "drop one of each set of twins, or widen the region",
     ),
+    Status.ROWS_OUTSIDE_EDGES: _Words(
+        "rows in use lie outside the cell edges and were left out",
+        "move the first and the last edge outwards, or exclude such rows with mask",
+    ),
     Status.NONFINITE_INPUT: _Words(
-        "a row in use holds a NaN or an infinite value",
+        "a row in use holds a NaN or an infinite value, or a noise scale that is not positive",
         "drop such rows or exclude them with mask",
     ),
     Status.TOO_FEW_ROWS: _Words(

@@ -4,6 +4,7 @@ Shapes, types and names are checked always. Values are checked where they are co
 trace the same conditions end in a status.
 """
 
+import operator
 from typing import Any
 
 import jax
@@ -19,9 +20,9 @@ def is_concrete(value: Any) -> bool:
 class Shapes:
     """Named dimensions shared by the arguments of one call; the first use of a name binds it."""
 
-    def __init__(self) -> None:
-        """Start with no dimension bound."""
-        self._sizes: dict[str, tuple[int, str]] = {}
+    def __init__(self, **bound: tuple[int, str]) -> None:
+        """Start with some dimensions bound: their size, and what has it."""
+        self._sizes = dict(bound)
 
     def check(self, name: str, shape: tuple[int, ...], dimensions: tuple[str, ...]) -> None:
         """Check one argument against its dimension names, such as ``("n", "p")``."""
@@ -118,16 +119,26 @@ def check_number(name: str, value: Any, low: float, high: float) -> None:
     check_between(name, value, low, high)
 
 
-def check_count(name: str, value: Any, least: int) -> None:
-    """Refuse what is no integer, or too small a one."""
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+def check_count(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """A whole number within its limits; refuse anything else."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool | np.bool_) or number < least or (most is not None and number > most):
+        limit = "" if most is None else f" and at most {most}"
+        raise ValueError(f"{name} must be an integer of at least {least}{limit}, got {value!r}")
+    return number
 
 
 def check_key(key: Any) -> jax.Array:
     """Refuse anything but one typed key."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
-        raise TypeError(f"key must be a typed key from jax.random.key, got {type(key).__name__}")
+        kind = f"{key.dtype}{list(key.shape)}" if isinstance(key, jax.Array) else type(key).__name__
+        raise TypeError(
+            f"key must be a typed key as made by jax.random.key(seed), got {kind};"
+            " jax.random.wrap_key_data turns a raw key into a typed one"
+        )
     if key.shape != ():
         raise ValueError(f"key must be a single key, got shape {key.shape}")
     return key
@@ -142,16 +153,51 @@ def check_filled(**arrays: jax.Array) -> None:
             )
 
 
+def positive_rows(name: str, value: Any, mask: jax.Array, dtype: Any) -> jax.Array:
+    """Numbers ``(n,)``, positive and finite in the rows in use."""
+    array = float_array(name, value).astype(dtype)
+    _check_row_shape(name, array, mask.shape[0])
+    check_finite(name, array, mask)
+    if is_concrete(array) and is_concrete(mask):
+        bad = (np.asarray(array) <= 0) & np.asarray(mask)
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise ValueError(
+                f"{name} must be positive in the rows in use, got {array[first]:g} at row {first}"
+            )
+    return array
+
+
+def row_labels(name: str, value: Any, num_rows: int) -> jax.Array:
+    """Integer labels ``(n,)`` as int32."""
+    labels = value if isinstance(value, jax.Array) else np.asarray(value)
+    if not jnp.issubdtype(labels.dtype, jnp.integer):
+        raise TypeError(f"{name} must hold integers, got {labels.dtype}")
+    _check_row_shape(name, labels, num_rows)
+    if is_concrete(labels) and labels.size:
+        largest = int(np.max(np.abs(np.asarray(labels, np.float64))))
+        if largest > np.iinfo(np.int32).max:
+            raise ValueError(f"{name} must hold labels that fit in 32 bits, got {largest}")
+    return jnp.asarray(labels).astype(jnp.int32)
+
+
+def row_flags(name: str, value: Any, num_rows: int) -> jax.Array:
+    """Flags of the rows as ``(n,)`` bool."""
+    flags = jnp.asarray(value)
+    if flags.dtype != jnp.bool_:
+        raise TypeError(f"{name} must be boolean, got {flags.dtype}")
+    _check_row_shape(name, flags, num_rows)
+    return flags
+
+
 def mask_array(mask: Any, num_rows: int) -> jax.Array:
     """The mask as ``(n,)`` bool, all True where None."""
-    if mask is None:
-        return jnp.ones(num_rows, bool)
-    mask = jnp.asarray(mask)
-    if mask.dtype != jnp.bool_:
-        raise TypeError(f"mask must be boolean, got {mask.dtype}")
-    if mask.shape != (num_rows,):
-        raise ValueError(f"mask must have shape ({num_rows},) like the rows, got {mask.shape}")
-    return mask
+    return jnp.ones(num_rows, bool) if mask is None else row_flags("mask", mask, num_rows)
+
+
+def _check_row_shape(name: str, array: Any, num_rows: int) -> None:
+    if array.shape != (num_rows,):
+        raise ValueError(f"{name} must have shape ({num_rows},) like the rows, got {array.shape}")
 
 
 def common_dtype(**arrays: jax.Array) -> None:

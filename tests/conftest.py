@@ -13,6 +13,9 @@ import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
+# Mixed types and shapes of different rank hide mistakes; the library writes each conversion out.
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 @pytest.fixture(scope="session")

@@ -1,30 +1,40 @@
-"""The layers of the package, read from its imports."""
+"""The layers of the package, read from its imports, and what it has once, read from its source."""
 
 import ast
+import collections
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1] / "lisdd_jax"
+REPOSITORY = Path(__file__).resolve().parents[1]
+ROOT = REPOSITORY / "lisdd_jax"
+# The reading of tables, in modules or in a folder of its own.
+TABLES = {"tables", "table_files", "complete_cases", "problem", "spec"}
 # Imports point to the same line or up in this list; a module of no line has no place yet.
 LAYERS = [
     {"numerics"},
-    {"status", "validation", "config", "results"},
+    {"status", "validation", "files"},
+    {"config", "results"},
     {"expressions"},
-    {"library", "partition", "prepared", "cell_fits", "localization"},
-    {"elemental", "concentration", "trimmed_search"},
-    {"trimming", "clean_regime", "selection", "detection", "multiplicity"},
-    {"verdicts", "published", "calibrated", "candidate_regions", "prediction"},
-    {"diagnosis"},
-    {"tables", "table_files", "complete_cases", "problem", "spec", "study", "hybrid", "report"},
+    {"library"},
+    {"statistics"},
+    {"dataset"},
+    {"published", "default"},
+    {"candidates", "diagnosis"},
+    {"prediction"},
+    {"hybrid", "study", *TABLES},
+    {"report"},
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-CORE = {name for names in LAYERS[:8] for name in names}
+CORE = {name for names in LAYERS[:10] for name in names}
 # Needs an extra, and is imported only where it is used.
 LAZY = {"expressions.export": {"sympy"}}
+MOST_ROOT_MODULES = 12
+MOST_SHARED_NAMES = 8
 
 
 def modules() -> dict[str, Path]:
@@ -36,19 +46,19 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
+TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
 
 def imports(name: str) -> list[tuple[str, bool]]:
     """What a module imports, in full, and whether the import runs when the module is loaded."""
-    tree = ast.parse(MODULES[name].read_text())
     inside = {
         id(child)
-        for node in ast.walk(tree)
+        for node in ast.walk(TREES[name])
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for child in ast.walk(node)
     }
     found = []
-    for node in ast.walk(tree):
+    for node in ast.walk(TREES[name]):
         at_load = id(node) not in inside
         if isinstance(node, ast.Import):
             found += [(alias.name, at_load) for alias in node.names]
@@ -80,6 +90,8 @@ def test_imports_point_down(name):
     for target in own_imports(name):
         other = target.split(".")[0]
         assert RANK[other] <= RANK[unit], f"{name} imports {target}, which lies above it"
+        apart = {unit, other} == {"published", "default"}
+        assert not apart, f"{name} imports {target}: the methods share what lies below them"
 
 
 def test_no_import_cycle():
@@ -129,3 +141,102 @@ def test_settings_of_jax_are_never_changed():
         text = path.read_text()
         assert "config.update" not in text, name
         assert "jax_enable_x64=" not in text.replace(" ", ""), name
+
+
+def test_the_root_holds_few_modules():
+    names = {path.stem for path in ROOT.glob("*.py")} - {"__init__"} - TABLES
+    assert len(names) <= MOST_ROOT_MODULES, sorted(names)
+
+
+def siblings(name: str) -> str:
+    """Stages of the two methods share their names, and so do the experiments."""
+    if re.match(r"study\.experiments\.e\d$", name):
+        return "an experiment"
+    return "a method" if name.split(".")[0] in ("published", "default") else name
+
+
+def test_few_names_are_defined_twice():
+    places = collections.defaultdict(set)
+    for name, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].add(siblings(name))
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert len(twice) <= MOST_SHARED_NAMES, twice
+
+
+def place_of_tests(name: str) -> Path:
+    *folders, module = name.split(".")
+    return REPOSITORY.joinpath("tests", *folders, f"test_{module}.py")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, path in MODULES.items()
+        if name.split(".")[0] in ("published", "statistics") and path.stem != "__init__"
+    ],
+)
+def test_every_module_of_the_method_has_its_test_module(name):
+    assert place_of_tests(name).is_file(), f"{place_of_tests(name)} is missing"
+
+
+def users(pattern: str) -> set[str]:
+    """Modules whose source matches a pattern."""
+    return {name for name, path in MODULES.items() if re.search(pattern, path.read_text())}
+
+
+ONCE = {
+    "tails of F ratios": (r"tails\.f_logsf\(", {"statistics.f_tests"}),
+    "the rule that chooses a support": (r"\(1 \+ tolerance\) \* ", {"statistics.supports"}),
+    "the check of edges": (r"edges must not decrease", {"statistics.partition"}),
+    "reading TOML": (r"\btomllib\b", {"files"}),
+    "replacing a file": (r"os\.replace\(|\.part\b|NamedTemporaryFile|mkstemp", {"files"}),
+    "checking a key": (r"def check_key\(", {"validation"}),
+    "checking a count": (r"def check_count\(", {"validation"}),
+    "rounding limits": (
+        r"finfo\([^)]*\)\.eps\b|\binfo\.eps\b",
+        # Where a sum or a series ends belongs to it.
+        {"numerics.tolerances", "numerics.tails", "numerics.noncentral", "hybrid.soft_regime"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ONCE)
+def test_rules_have_one_place(what):
+    pattern, places = ONCE[what]
+    assert users(pattern) == places
+
+
+def is_membership(node: ast.AST) -> bool:
+    """Whether an expression asks if one value lies between two ends."""
+    parts = node.values if isinstance(node, ast.BoolOp) else getattr(node, "operands", ())
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd):
+        parts = (node.left, node.right)
+    compared = [part for part in parts if isinstance(part, ast.Compare) and len(part.ops) == 1]
+    above, below = (
+        {ast.unparse(part.left) for part in compared if isinstance(part.ops[0], kinds)}
+        for kinds in ((ast.Gt, ast.GtE), (ast.Lt, ast.LtE))
+    )
+    ends = " ".join(ast.unparse(part.comparators[0]) for part in compared)
+    return bool(above & below) and "lower" in ends and "upper" in ends
+
+
+def test_membership_of_a_region_is_decided_once():
+    places = {
+        name for name, tree in TREES.items() for node in ast.walk(tree) if is_membership(node)
+    }
+    # A bracket of an order statistic is open at both ends, and no region.
+    assert places <= {"results", "numerics.bracket"}
+    source = "(x >= lower) & (x < upper)"
+    assert is_membership(ast.parse(source, mode="eval").body)
+
+
+def test_methods_are_called_by_two_names():
+    """Beside the words that files and commands have."""
+    texts = [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *MODULES.values()]
+    old = "cali" + "brated "
+    for path in texts:
+        assert f"{old}method" not in path.read_text().lower(), path
+        assert f"{old}mode" not in path.read_text().lower(), path

@@ -17,12 +17,12 @@ from lisdd_jax import (
     f_test,
     fit_clean_regime,
     fit_trimmed,
-    partition,
     problem,
     select_form,
     tables,
 )
 from lisdd_jax.numerics import cell_sums, least_squares
+from lisdd_jax.statistics import partition
 
 KEY = jax.random.key(0)
 

@@ -23,7 +23,7 @@ UNDEFINED = -1.0
 EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)
 KEY = jax.random.key(11)
 PUBLISHED = Config.paper(num_starts=20)
-CALIBRATED = Config(max_terms=1, max_regions=2, num_blocks=32, window=2)
+DEFAULT = Config(max_terms=1, max_regions=2, num_blocks=32, window=2)
 
 
 def problem(seed):
@@ -163,8 +163,8 @@ def assert_small(errors, least, undefined=()):
 
 @pytest.mark.parametrize(
     "config, num, undefined",
-    [(PUBLISHED, 75, ("p_robust",)), (CALIBRATED, 130, ())],
-    ids=["published", "calibrated"],
+    [(PUBLISHED, 75, ("p_robust",)), (DEFAULT, 130, ())],
+    ids=["published", "default"],
 )
 def test_the_selected_estimator_against_finite_differences(config, num, undefined):
     """So many problems that each number is defined, and compared, in 50 of them."""
@@ -240,8 +240,8 @@ def trimmed(design, response, axis, features, mask):
 
 @pytest.mark.parametrize(
     "function",
-    [partial(hard, PUBLISHED), partial(smooth, 0.1), partial(hard, CALIBRATED), trimmed],
-    ids=["published", "smooth", "calibrated", "trimmed"],
+    [partial(hard, PUBLISHED), partial(smooth, 0.1), partial(hard, DEFAULT), trimmed],
+    ids=["published", "smooth", "default", "trimmed"],
 )
 @pytest.mark.parametrize("num", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_gradient_is_nan(function, num):

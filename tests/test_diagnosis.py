@@ -260,7 +260,7 @@ def test_useless_terms_are_not_identifiable():
         ({"edges": [0.0, 2.0, 1.0]}, ValueError, "edges must not decrease"),
         ({"edges": [0.0, np.nan, 1.0]}, ValueError, "edges must"),
         ({"edges": [0.0, 1.0, 2.0]}, ValueError, "edges must cover the axis, but .* rows"),
-        ({"config": Config(trim=0.6)}, ValueError, "config.trim must lie between 0 and 0.5"),
+        ({"config": Config.paper(trim=0.6)}, ValueError, "config.trim must lie between 0 and 0.5"),
         ({"config": Config(alpha=np.nan)}, ValueError, "config.alpha must lie between"),
         ({"axis": np.ones(NUM_ROWS, np.float32)}, TypeError, "share one floating-point type"),
         ({"response": ["x"] * NUM_ROWS}, TypeError, "response must hold real numbers"),

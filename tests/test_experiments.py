@@ -106,7 +106,7 @@ def test_files_hold_the_rows_and_the_report_names_what_differs(
     assert {path.suffix for path in drawn} == {".png", ".svg"}
     assert len(drawn) == 8
     assert all(path.stat().st_size > 1000 for path in drawn)
-    text = reproduction_report.render(tables, drawn)
+    text = reproduction_report.to_markdown(tables, drawn)
     for words in ("## E1", "## E5", "Not reproduced", "0.918", "figure_regions.png"):
         assert words in text
     assert "nan" not in text.lower().replace("dominant", "")

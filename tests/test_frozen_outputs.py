@@ -4,8 +4,9 @@ import data.frozen_outputs as frozen
 import numpy as np
 import pytest
 
-# A reduction may sum in another order; nothing else may change.
-RELATIVE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-5}
+# A reduction may sum in another order; nothing else may change. In single precision a design with
+# an offset of 1e4 is among the problems: there 1e-4 of a coefficient is rounding.
+RELATIVE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 3e-4}
 # Groups that take long to compile.
 SLOW = ("oscillator", "four", "single")
 

@@ -9,19 +9,19 @@ AXIS = jnp.linspace(-1.0, 2.0, 31)
 
 
 def test_an_interval_fades_over_its_width_and_is_sharp_at_zero():
-    sharp = gates.interval(AXIS, jnp.asarray(0.0), jnp.asarray(1.0), jnp.asarray(0.0))
+    sharp = gates.between(AXIS, jnp.asarray(0.0), jnp.asarray(1.0), jnp.asarray(0.0))
     np.testing.assert_array_equal(sharp, (AXIS >= 0) & (AXIS < 1))
-    soft = gates.interval(AXIS, jnp.asarray(0.0), jnp.asarray(1.0), jnp.asarray(0.1))
+    soft = gates.between(AXIS, jnp.asarray(0.0), jnp.asarray(1.0), jnp.asarray(0.1))
     logistic = 1 / (1 + np.exp(-AXIS / 0.1)) / (1 + np.exp((AXIS - 1) / 0.1))
     np.testing.assert_allclose(soft, logistic, rtol=1e-12)
-    near = gates.interval(AXIS + 0.05, jnp.asarray(0.0), jnp.asarray(1.0), jnp.asarray(1e-4))
+    near = gates.between(AXIS + 0.05, jnp.asarray(0.0), jnp.asarray(1.0), jnp.asarray(1e-4))
     np.testing.assert_allclose(near, (AXIS + 0.05 >= 0) & (AXIS + 0.05 < 1), atol=1e-12)
 
 
 @pytest.mark.parametrize("width", [0.0, 0.2])
 def test_open_ends_have_no_nan_in_values_or_derivatives(width):
     def total(lower, upper, width):
-        return jnp.sum(gates.interval(AXIS, lower, upper, width))
+        return jnp.sum(gates.between(AXIS, lower, upper, width))
 
     found = jax.value_and_grad(total, argnums=(0, 1, 2))(-jnp.inf, 0.55, width)
     assert np.isfinite(jnp.stack([found[0], *found[1]])).all()

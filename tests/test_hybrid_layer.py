@@ -2,7 +2,7 @@
 
 import dataclasses
 
-import calibrated_data as data
+import default_data as data
 import jax
 import jax.numpy as jnp
 import numpy as np

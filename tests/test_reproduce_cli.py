@@ -129,7 +129,7 @@ def test_bad_input_is_one_sentence(words: tuple[str, ...], message: str) -> None
         ("scenari = 'x'\n[grid]\nbeta = [0.1]", "did you mean 'scenario'"),
         ("num_rows = 'many'\n[grid]\nbeta = [0.1]", "num_rows must be a whole number"),
         ("num_rows = 10", r"must have a table \[grid\]"),
-        ("grid = [", "no valid TOML"),
+        ("grid = [", "is not valid TOML"),
         ("scenario = 'other'\n[grid]\nbeta = [0.1]", "scenario must be one of"),
         ("scenario = 'no_such:f'\n[grid]\nbeta = [0.1]", "cannot be imported"),
         ("mode = 'other'\n[grid]\nbeta = [0.1]", "mode must be one of"),

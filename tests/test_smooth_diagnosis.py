@@ -138,7 +138,7 @@ def test_bad_input_is_named():
     for temperature in (0.0, 0.6, np.nan):
         with pytest.raises(ValueError, match="temperature must lie between 0.001 and 0.5"):
             smooth(temperature, *data, mask)
-    with pytest.raises(ValueError, match="config must have method 'published'"):
+    with pytest.raises(TypeError, match="config must be settings of the published method"):
         smooth_diagnose(*data, key=KEY, config=Config())
 
 

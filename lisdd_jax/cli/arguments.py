@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lisdd_jax import spec, tables
-from lisdd_jax.config import Config
+from lisdd_jax.config import MODES, Settings
 
 #: Options that take several values, after one name or after several.
 REPEATED = ("--physics", "--library", "--edges")
@@ -51,9 +51,9 @@ def repeat_options(words: Sequence[str]) -> list[str]:
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command one option per field of ``Config``, in the place of its ``**settings``.
+    """Give a command one option per setting of either method, in the place of its ``**settings``.
 
-    Names, types, defaults and help are those of ``Config``, so that the two cannot disagree.
+    Names, types, defaults and help are those of the settings, so that the two cannot disagree.
     """
     signature = inspect.signature(command)
     kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -67,11 +67,10 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _setting_options() -> dict[str, Any]:
-    helps, usual, published = _field_helps(), Config(), Config.paper()
+    helps = _field_helps()
     options = {}
     for name, kind in spec.setting_kinds().items():
-        default, paper = getattr(usual, name), getattr(published, name)
-        shown = f"[{default}]" if default == paper else f"[{default}; {paper} with --paper]"
+        shown = _shown_default(name)
         text = re.sub(r" \(static\)|static, |``", "", helps.get(name, "")).rstrip(".")
         flag = _SHORT_NAMES.get(name, "--" + name.replace("_", "-"))
         if kind is bool:
@@ -86,9 +85,20 @@ def _setting_options() -> dict[str, Any]:
     return options
 
 
+def _shown_default(name: str) -> str:
+    """Defaults of a setting under the methods that have it."""
+    found = {mode: getattr(kind, name) for mode, kind in MODES.items() if hasattr(kind, name)}
+    if len(found) == 1:
+        mode, value = found.popitem()
+        return f"[{value}; {'with' if mode == 'paper' else 'without'} --paper]"
+    default, paper = found["default"], found["paper"]
+    return f"[{default}]" if default == paper else f"[{default}; {paper} with --paper]"
+
+
 def _field_helps() -> dict[str, str]:
-    """Descriptions of the fields from the ``Attributes`` part of the docstring of ``Config``."""
-    text = inspect.cleandoc(Config.__doc__ or "").partition("Attributes:")[2]
+    """Descriptions of the settings, from the ``Attributes`` parts of their docstrings."""
+    docs = [inspect.cleandoc(kind.__doc__ or "") for kind in (Settings, *MODES.values())]
+    text = "\n".join(doc.partition("Attributes:")[2] for doc in docs)
     found = re.findall(r"^  (\w[\w, ]*): (.*(?:\n {4,}.*)*)", text, flags=re.MULTILINE)
     return {
         name.strip(): " ".join(words.split()) for names, words in found for name in names.split(",")

@@ -13,7 +13,7 @@ from lisdd_jax.cli import environment, execution, options
 from lisdd_jax.cli.arguments import with_settings
 from lisdd_jax.cli.failure import Failure
 from lisdd_jax.cli.waiting import waiting
-from lisdd_jax.config import Config
+from lisdd_jax.config import Config, PublishedConfig, mode_of
 from lisdd_jax.problem import Problem
 from lisdd_jax.report import figures, files, html, json_report, summarize, terminal
 from lisdd_jax.report.summary import Summary
@@ -58,7 +58,7 @@ def command(
     report: options.ReportPath = None,
     **settings: Any,
 ) -> None:
-    """Run a diagnosis; ``settings`` are fields of ``Config``, None where not given."""
+    """Run a diagnosis; ``settings`` are those of either method, None where not given."""
     given = Spec(
         table=table,
         response=response,
@@ -90,7 +90,7 @@ def _diagnose(given: Spec, spec_file: str | None) -> None:
     spec.check(plan)
     config = plan.settings()
     _check_outputs(plan, spec_file)
-    environment.prepare(float32=bool(plan.float32))
+    environment.set_precision(float32=bool(plan.float32))
     table = Path(plan.table or "")
     if table.is_file() and table.stat().st_size < _LARGE_TABLE:
         environment.compile_quickly()
@@ -127,7 +127,7 @@ def _read(plan: Spec) -> Problem:
     )
 
 
-def _record(plan: Spec, config: Config) -> dict[str, Any]:
+def _record(plan: Spec, config: Config | PublishedConfig) -> dict[str, Any]:
     """All that is needed to repeat the run, in types that JSON has."""
     said = {name: value for name, value in vars(plan).items() if name not in ("config", "paper")}
     settings = {
@@ -135,9 +135,8 @@ def _record(plan: Spec, config: Config) -> dict[str, Any]:
         for name, value in dataclasses.asdict(config).items()
         if isinstance(value, bool | int | float | str)
     }
-    mode = "paper" if plan.paper else "default"
     certain = {"seed": plan.seed or 0, "intercept": bool(plan.intercept)}
-    return {**said, **certain, "float32": bool(plan.float32), "mode": mode, **settings}
+    return {**said, **certain, "float32": bool(plan.float32), "mode": mode_of(config), **settings}
 
 
 def _write(summary: Summary, data: Problem, plan: Spec) -> None:

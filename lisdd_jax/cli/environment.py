@@ -15,7 +15,7 @@ CACHE_VARIABLE = "LISDD_JAX_CACHE_DIR"
 _QUICK_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
-def prepare(*, float32: bool) -> None:
+def set_precision(*, float32: bool) -> None:
     """Set the precision, and keep compiled programs so that the next run starts quickly.
 
     Args:

@@ -6,14 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax import diagnosis, partition
-from lisdd_jax.config import Config
+from lisdd_jax import diagnosis
+from lisdd_jax.config import Config, PublishedConfig
 from lisdd_jax.problem import Problem
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.spec import Spec
+from lisdd_jax.statistics import partition
 
 
-def run(data: Problem, plan: Spec, config: Config) -> Diagnosis:
+def run(data: Problem, plan: Spec, config: Config | PublishedConfig) -> Diagnosis:
     """Diagnose the rows of a problem.
 
     The rows are padded to one of a few lengths, so that tables of similar size share one compiled
@@ -62,7 +63,7 @@ def padded_length(num_rows: int) -> int:
     return shorter if power > 64 and shorter >= num_rows else power
 
 
-def _edges(axis: np.ndarray, mask: np.ndarray, plan: Spec, config: Config) -> Any:
+def _edges(axis: np.ndarray, mask: np.ndarray, plan: Spec, config: Config | PublishedConfig) -> Any:
     """Cell edges; None leaves equal widths to the library."""
     if not (plan.edges or plan.quantile_cells or plan.min_rows_per_cell):
         return None

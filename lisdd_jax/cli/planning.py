@@ -64,7 +64,7 @@ def power(
     float32: Float32 = False,
 ) -> None:
     """How many rows are needed to find a missing term of a given size."""
-    environment.prepare(float32=float32)
+    environment.set_precision(float32=float32)
     looked_for = planning.Effect(
         size=effect,
         share=share,
@@ -141,7 +141,7 @@ def simulate(
     """Write a table of the published oscillator: x1, x2 and y = -x1 - 0.3 x2 + ... + noise."""
     import pandas as pd
 
-    environment.prepare(float32=False)
+    environment.set_precision(float32=False)
     suffix = Path(out).suffix.lower()
     if suffix not in (".csv", ".parquet"):
         raise Failure(f"--out must end in .csv or .parquet, got {out!r}")

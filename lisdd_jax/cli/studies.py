@@ -12,7 +12,7 @@ from rich.table import Table
 
 from lisdd_jax.cli import environment, planning
 from lisdd_jax.cli.failure import Failure
-from lisdd_jax.cli.study_options import Float32, Reporter, Seed, in_sentences, say_written
+from lisdd_jax.cli.study_options import Float32, ProgressBar, Seed, in_sentences, say_written
 from lisdd_jax.report import figures, files, paper_figures, reproduction_report
 from lisdd_jax.study import reproduction, study_spec
 from lisdd_jax.study.experiments.setup import Experiment, Setup
@@ -66,7 +66,7 @@ def reproduce(
     if mode not in _MODES:
         raise Failure(f"--mode must be one of {', '.join(_MODES)}, got {mode!r}")
     figures.check_available()
-    environment.prepare(float32=float32)
+    environment.set_precision(float32=float32)
     folder = _make_folder(out)
     setup = Setup(
         num_replications=replications,
@@ -75,7 +75,7 @@ def reproduce(
         num_rows=rows,
         num_rows_forced=min(1500, rows),
         num_starts=starts,
-        progress=Reporter(),
+        progress=ProgressBar(),
     )
     console = Console()
     for experiment in reproduction.reproduce(names, setup):
@@ -85,7 +85,7 @@ def reproduce(
     tables = reproduction.read_json(folder)
     drawn = paper_figures.draw_all(tables, folder)
     report = folder / "report.md"
-    files.write_text(report, reproduction_report.render(tables, drawn))
+    files.write_text(report, reproduction_report.to_markdown(tables, drawn))
     for path in (*drawn, report):
         say_written(console, path)
 
@@ -125,9 +125,9 @@ def study(
     plan = study_spec.load(spec)
     if replications is not None:
         plan = dataclasses.replace(plan, num_replications=replications)
-    environment.prepare(float32=float32)
+    environment.set_precision(float32=float32)
     folder = _make_folder(out)
-    report = Reporter()
+    report = ProgressBar()
     result = study_spec.run(
         plan,
         out_dir=folder / "records",

@@ -30,7 +30,7 @@ def in_sentences(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-class Reporter:
+class ProgressBar:
     """One line of progress on stderr, on a terminal only."""
 
     def __init__(self) -> None:

@@ -33,14 +33,15 @@ def step(distance: jax.Array, width: jax.Array) -> jax.Array:
     return jnp.where(soft, jax.nn.sigmoid(ratio), (distance >= 0).astype(ratio.dtype))
 
 
-def interval(axis: jax.Array, lower: jax.Array, upper: jax.Array, width: jax.Array) -> jax.Array:
+def between(axis: jax.Array, lower: jax.Array, upper: jax.Array, width: jax.Array) -> jax.Array:
     """One inside an interval and zero outside, with logistic ends.
 
     Args:
       axis, lower, upper, width: broadcast against each other.
 
     Returns:
-      Their common shape. At width zero the half-open indicator ``lower <= axis < upper``.
+      Their common shape. At width zero the half-open indicator, ``results.in_interval``, which the
+      logistic ends approach as the width falls.
     """
     below = 1 - step(axis - upper, width)
     return step(axis - lower, width) * below
@@ -63,7 +64,7 @@ def cell_membership(axis: jax.Array, edges: jax.Array, width: jax.Array) -> jax.
     return above[:, :-1] - above[:, 1:]
 
 
-def sign(values: jax.Array, width: jax.Array) -> jax.Array:
+def smooth_sign(values: jax.Array, width: jax.Array) -> jax.Array:
     """Smooth sign ``v / sqrt(v^2 + width^2)``.
 
     Its slope falls off with a power only, so that a median defined by it is determined however

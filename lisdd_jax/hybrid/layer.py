@@ -114,7 +114,7 @@ class CorrectedModel:
         Args:
           parameters: of this layer.
           axis: ``(n,)``.
-          temperature: factor on the widths; at 0 the gates are the half-open indicators.
+          temperature: factor on the widths; at 0 the gates are ``Regions.contains``.
 
         Returns:
           ``(n, K)`` in [0, 1].
@@ -122,7 +122,7 @@ class CorrectedModel:
         lower = jnp.where(np.array(self.open_below, bool), -jnp.inf, parameters.lower)
         upper = jnp.where(np.array(self.open_above, bool), jnp.inf, parameters.upper)
         width = jnp.exp(parameters.log_width) * temperature
-        return gates.interval(axis[:, None], lower, upper, width)
+        return gates.between(axis[:, None], lower, upper, width)
 
     def correction(self, parameters: Parameters, inputs: Any, temperature: Any = 1.0) -> jax.Array:
         """What the missing terms add, ``(n,)``."""
@@ -190,7 +190,7 @@ def from_diagnosis(
             " structure of the layer; got a traced one"
         )
     raise_if_failed(diagnosis)
-    regions, cells = diagnosis.regions, diagnosis.cells
+    regions = diagnosis.regions
     here = np.flatnonzero(np.asarray(regions.present))
     lower, upper = np.asarray(regions.lower)[here], np.asarray(regions.upper)[here]
     model = CorrectedModel(
@@ -198,8 +198,8 @@ def from_diagnosis(
         axis=axis,
         features=features,
         support=tuple(map(tuple, np.asarray(regions.support)[here].tolist())),
-        open_below=tuple((lower <= float(cells.lower[0])).tolist()),
-        open_above=tuple((upper >= float(cells.upper[-1])).tolist()),
+        open_below=tuple(np.asarray(regions.open_below)[here].tolist()),
+        open_above=tuple(np.asarray(regions.open_above)[here].tolist()),
     )
     parameters = model.init(
         diagnosis.coefficients if theta is None else theta,

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax import cell_fits, clean_regime, diagnosis, trimmed_search
-from lisdd_jax.config import Config
+from lisdd_jax import diagnosis
+from lisdd_jax.config import Config, PublishedConfig
+from lisdd_jax.dataset import prepare
 from lisdd_jax.numerics import order, scaling
-from lisdd_jax.numerics.frame import whiten
-from lisdd_jax.prepared import prepare
+from lisdd_jax.numerics.frame import to_frame, whiten
+from lisdd_jax.published.physics import fit_from
 from lisdd_jax.results import Diagnosis
+from lisdd_jax.statistics.trimmed.search import search_one
 from lisdd_jax.status import is_failure
 
 _MAX_HALVINGS = 12
@@ -22,43 +24,44 @@ _LEAST_DECREASE = 1e-3
 
 @dataclass(frozen=True)
 class LinearizedModel:
-    """The data, and the model as a function of its parameters in one vector."""
+    """The model as a function of its parameters in one vector, and what it is compared with.
+
+    Attributes:
+      predicted: ``(n,)`` of parameters ``(p,)``.
+      arrays: arguments of ``dataset.prepare`` by name, all but the design.
+      config: settings of the diagnosis.
+      start: settings of the robust start and of the refit near it.
+    """
 
     predicted: Callable[[jax.Array], jax.Array]
-    response: jax.Array
-    axis: jax.Array
-    features: jax.Array
-    edges: jax.Array
-    mask: jax.Array
-    config: Config
+    arrays: dict[str, Any]
+    config: Config | PublishedConfig
+    start: PublishedConfig
+
+    @property
+    def mask(self) -> jax.Array:
+        """Rows in use, ``(n,)`` bool."""
+        mask: jax.Array = self.arrays["mask"]
+        return mask
 
     def residual(self, theta: jax.Array) -> jax.Array:
         """Residuals ``(n,)``, zero in rows out of use."""
-        return jnp.where(self.mask, self.response - self.predicted(theta), 0.0)
+        return jnp.where(self.mask, self.arrays["response"] - self.predicted(theta), 0.0)
 
-    def linear_model(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Design and response of the model linearised at ``theta``."""
+    def linear_model(self, theta: jax.Array) -> dict[str, Any]:
+        """Arguments of ``dataset.prepare`` for the model linearised at ``theta``."""
         design = jax.jacfwd(self.predicted)(theta)
-        return design, self.residual(theta) + design @ theta
+        response = self.residual(theta) + design @ theta
+        return {**self.arrays, "design": design, "response": response}
 
     def diagnose(self, key: jax.Array, theta: jax.Array) -> Diagnosis:
         """The diagnosis of the model linearised at ``theta``."""
-        design, target = self.linear_model(theta)
-        return diagnosis.run(
-            key, design, target, self.axis, self.features, self.edges, self.mask, self.config
-        )
+        return diagnosis.run(key, self.linear_model(theta), self.config)
 
     def refit_on_clean_cells(self, theta: jax.Array) -> jax.Array:
         """The published refit, which bears the curvature that is left of a start far away."""
-        linear = self.linear_model(theta)
-        data, status = prepare(*linear, self.axis, self.features, self.edges, self.mask)
-        initial = data.frame.solution(theta)
-        num_cells = len(self.edges) - 1
-        rows = cell_fits.make_rows(
-            data.basis, data.centered, data.mask, data.cell, initial, num_cells, data.level
-        )
-        found = clean_regime.search(rows, self.config.alpha_cell, self.config.max_iterations)
-        refitted = clean_regime.summarize(data.frame, initial, rows, found, status)
+        data, status = prepare(**self.linear_model(theta))
+        refitted = fit_from(data, data.frame.solution(theta), status, self.start).regime
         return jnp.where(is_failure(refitted.status), theta, refitted.coefficients)
 
     def standard_errors(self, theta: jax.Array) -> jax.Array:
@@ -106,7 +109,7 @@ def robust_start(
     key: jax.Array, problem: LinearizedModel, theta: jax.Array, max_iterations: int
 ) -> jax.Array:
     """Damped Gauss-Newton steps on the least trimmed squares of the model itself."""
-    config, mask = problem.config, problem.mask
+    config, mask = problem.start, problem.mask
     num = order.num_kept(jnp.sum(mask, dtype=jnp.int32), config.trim, theta.dtype)
 
     def objective(theta: jax.Array) -> jax.Array:
@@ -117,12 +120,10 @@ def robust_start(
 
     def step(state: _Descent) -> _Descent:
         design, left = jax.jacfwd(problem.predicted)(state.theta), problem.residual(state.theta)
-        frame = whiten(design, left, mask)
-        linearised = trimmed_search.Problem(
-            key, frame.to_basis(design), frame.center_response(design, left), mask
-        )
-        solution = trimmed_search.search(
-            linearised,
+        frame, basis, centered = to_frame(design, left, mask)
+        solution = search_one(
+            key,
+            (basis, centered, mask),
             config.trim,
             num_starts=config.num_starts,
             num_candidates=10,

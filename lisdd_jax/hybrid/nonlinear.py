@@ -17,8 +17,9 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
-from lisdd_jax import diagnosis, validation
-from lisdd_jax.config import Config
+from lisdd_jax import validation
+from lisdd_jax.config import Config, PublishedConfig, check_config
+from lisdd_jax.dataset import check_arguments
 from lisdd_jax.hybrid.linearization import LinearizedModel, robust_start
 from lisdd_jax.numerics import implicit
 from lisdd_jax.numerics.precision import full_precision
@@ -78,21 +79,18 @@ def _diagnose_nonlinear(
     initial: Any,
     inputs: Any,
     key: jax.Array,
-    response: jax.Array,
-    axis: jax.Array,
-    features: jax.Array,
-    edges: jax.Array,
-    mask: jax.Array,
-    config: Config,
+    arrays: dict[str, Any],
+    config: Config | PublishedConfig,
+    start_config: PublishedConfig,
     max_iterations: int,
 ) -> NonlinearDiagnosis:
     flat, unravel = ravel_pytree(initial)
     key_start, key_run = jax.random.split(key)
 
     def predicted(theta: jax.Array) -> jax.Array:
-        return jnp.where(mask, model(unravel(theta), inputs), 0.0)
+        return jnp.where(arrays["mask"], model(unravel(theta), inputs), 0.0)
 
-    problem = LinearizedModel(predicted, response, axis, features, edges, mask, config)
+    problem = LinearizedModel(predicted, arrays, config, start_config)
     start = robust_start(key_start, problem, lax.stop_gradient(flat), max_iterations)
     unit = problem.standard_errors(start)
 
@@ -125,7 +123,7 @@ def diagnose_nonlinear(
     features: Any,
     *,
     key: jax.Array,
-    config: Config | None = None,
+    config: Config | PublishedConfig | None = None,
     edges: Any = None,
     mask: Any = None,
     max_iterations: int = 30,
@@ -181,23 +179,30 @@ def diagnose_nonlinear(
     validation.check_finite("model at the initial theta", predicted(flat), used)
     design = jax.jacfwd(predicted)(flat)
     validation.check_finite("derivative of the model at the initial theta", design, used)
-    arrays, edges, mask, config = diagnosis.check_arguments(
+    config = check_config(config)
+    arrays = check_arguments(
         jnp.where(used[:, None], design, 0.0).astype(response.dtype),
         response,
         axis,
         features,
-        config=config,
+        num_cells=config.num_cells,
         edges=edges,
         mask=mask,
+    )
+    del arrays["design"]
+    # The start is that of the published method whatever the method that follows.
+    start = (
+        config
+        if isinstance(config, PublishedConfig)
+        else PublishedConfig(alpha_cell=config.alpha_cell)
     )
     return _diagnose_nonlinear(
         model,
         theta,
         inputs,
         validation.check_key(key),
-        *arrays[1:],
-        edges,
-        mask,
-        config,
+        arrays,
+        config.checked(response.dtype),
+        start.checked(response.dtype),
         max_iterations=max_iterations,
     )

@@ -18,7 +18,7 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
 from lisdd_jax.hybrid.layer import CorrectedModel, Parameters
-from lisdd_jax.numerics import implicit, normal_equations, scaling
+from lisdd_jax.numerics import implicit, normal_equations, scaling, tolerances
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, nan_where, status_if
 
@@ -67,7 +67,7 @@ def _levenberg_marquardt(
         value = objective(moved)
         better = value < state.objective
         damping = jnp.where(better, state.damping / 10, state.damping * 10)
-        small = value > (1 - jnp.sqrt(jnp.finfo(left.dtype).eps)) * state.objective
+        small = value > (1 - tolerances.DESCENT(left.dtype)) * state.objective
         return _State(
             jnp.where(better, moved, state.unknown),
             jnp.where(better, value, state.objective),
@@ -123,7 +123,7 @@ def _refit(
     found = fixed + unit * root.solution
     sums = [jnp.sum(residuals(unknown) ** 2) for unknown in (start, root.solution)]
     # A stationary point above the end of the descent is a saddle, and no fit.
-    rounding = jnp.sqrt(jnp.finfo(response.dtype).eps)
+    rounding = tolerances.DESCENT(response.dtype)
     failed = ~root.converged | (sums[1] > (1 + rounding) * sums[0])
     shown = partial(nan_where, failed)
     return Refit(

@@ -1,5 +1,6 @@
 """The published diagnosis as a smooth function of its inputs."""
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,12 +10,15 @@ import jax.numpy as jnp
 from jax import lax
 from jax.tree_util import register_dataclass
 
-from lisdd_jax import diagnosis, published, selection, validation
-from lisdd_jax.config import Config
+from lisdd_jax import validation
+from lisdd_jax.config import PublishedConfig, check_published
+from lisdd_jax.dataset import Dataset, check_arguments, prepare
 from lisdd_jax.hybrid import gates, soft_regime, soft_selection
-from lisdd_jax.numerics import random_split, scaling
+from lisdd_jax.numerics import scaling
 from lisdd_jax.numerics.precision import full_precision
-from lisdd_jax.prepared import Prepared, prepare
+from lisdd_jax.published.physics import fit_physics
+from lisdd_jax.statistics import splits
+from lisdd_jax.statistics.supports import supports
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
 
@@ -29,7 +33,7 @@ class SmoothDiagnosis:
       lower, upper: ``(R,)`` cell edges in units of the axis.
       log_p_value: ``(R,)`` of the energy test of every cell.
       flagged: ``(R,)`` in [0, 1], how far a cell is outside the clean regime.
-      support_weights: ``(S,)`` in the order of ``selection.supports``.
+      support_weights: ``(S,)`` in the order of ``supports``.
       form_coefficients: ``(L,)`` of the missing terms, averaged over the supports, times the smooth
         flag that any cell is flagged at all; 0 where nothing is.
       statistic: partial F of what split A shows, on split B, averaged over its supports.
@@ -66,22 +70,21 @@ class _Stages(NamedTuple):
 
 def _run_stages(
     keys: jax.Array,
-    data: Prepared,
+    data: Dataset,
     before: jax.Array,
     mask: jax.Array,
     membership: jax.Array,
-    config: Config,
+    config: PublishedConfig,
     temperature: jax.Array,
 ) -> _Stages:
     """Stages 1 to 3 on the rows in ``mask``; keys ``(2,)`` of the start and of the holdout."""
-    own = lax.stop_gradient(data)._replace(mask=mask)
-    hard = published.fit_physics(keys[0], own, before, config)
+    hard = fit_physics(keys[0], lax.stop_gradient(data).restrict(mask), before, config).regime
     failed = is_failure(hard.status)
     initial = data.frame.solution(jnp.where(failed, 0.0, lax.stop_gradient(hard.coefficients)))
     basis = jnp.where(mask[:, None], data.basis, 0.0)
     about = jnp.where(mask, data.centered - data.basis @ initial, 0.0)
     regime = soft_regime.fit(basis, about, membership, mask, config.alpha_cell, temperature)
-    within = mask & jnp.append(hard.flagged, False)[data.cell]
+    within = mask & data.in_cells(hard.flagged)
     form = _choose_form(keys[1], data, regime, within, membership, mask, config, temperature)
     unsolved = status_if(~regime.converged & ~failed, Status.NOT_CONVERGED)
     return _Stages(regime, initial, *form, status=first_failure(hard.status, unsolved))
@@ -89,12 +92,12 @@ def _run_stages(
 
 def _choose_form(
     key: jax.Array,
-    data: Prepared,
+    data: Dataset,
     regime: soft_regime.SoftRegime,
     within: jax.Array,
     membership: jax.Array,
     mask: jax.Array,
-    config: Config,
+    config: PublishedConfig,
     temperature: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Weights of the supports, coefficients, and how far every row is in a region.
@@ -104,9 +107,9 @@ def _choose_form(
     """
     inside = (membership @ regime.flagged) * mask
     keys, parts = (key, jax.random.fold_in(key, 1)), (within, mask & ~within)
-    first = jnp.any(jnp.stack(list(map(random_split.random_half, keys, parts))), axis=0)
+    first = jnp.any(jnp.stack(list(map(splits.random_half, keys, parts))), axis=0)
     second = mask & ~first
-    table = selection.supports(data.features.shape[1], config.max_terms)
+    table = supports(data.features.shape[1], config.max_terms)
     columns = jnp.column_stack([data.features, regime.residual])
     fit, score = (
         soft_selection.weighted_products(columns, inside * half) for half in (first, second)
@@ -120,10 +123,10 @@ def _choose_form(
 
 
 def _certify(
-    data: Prepared, split: _Stages, mask: jax.Array, membership: jax.Array, config: Config
+    data: Dataset, split: _Stages, mask: jax.Array, membership: jax.Array, config: PublishedConfig
 ) -> soft_selection.SoftTest:
     """What split A shows, tested on the rows of split B in ``mask``."""
-    table = selection.supports(data.features.shape[1], config.max_terms)
+    table = supports(data.features.shape[1], config.max_terms)
     inside = membership @ split.regime.flagged
     residual = data.centered - data.basis @ split.initial
     added = data.features * inside[:, None]
@@ -131,7 +134,7 @@ def _certify(
     columns = jnp.column_stack([data.basis, added, residual])
     products = soft_selection.weighted_products(columns, mask.astype(columns.dtype))
     size = data.basis.shape[1]
-    test = soft_selection.partial_f(products, jnp.sum(mask), size, table, split.weights)
+    test = soft_selection.average_f_test(products, jnp.sum(mask), size, table, split.weights)
     return test._replace(log_p_value=test.log_p_value * _any(split.regime.flagged))
 
 
@@ -143,24 +146,17 @@ def _any(flagged: jax.Array) -> jax.Array:
 @jax.jit
 @full_precision
 def _smooth_diagnose(
-    key: jax.Array,
-    design: jax.Array,
-    response: jax.Array,
-    axis: jax.Array,
-    features: jax.Array,
-    edges: jax.Array,
-    mask: jax.Array,
-    config: Config,
-    temperature: jax.Array,
+    key: jax.Array, arrays: dict[str, Any], config: PublishedConfig, temperature: jax.Array
 ) -> SmoothDiagnosis:
     keys = jax.random.split(key, 5)
-    data, data_status = prepare(design, response, axis, features, edges, mask)
-    sizes = scaling.column_norms(data.features / jnp.sqrt(len(response)))
-    data = data._replace(features=data.features / sizes)
+    data, data_status = prepare(**arrays)
+    edges = data.edges
+    sizes = scaling.column_norms(data.features / len(data.response) ** 0.5)
+    data = dataclasses.replace(data, features=data.features / sizes[None])
     width = temperature**2 * (edges[-1] - edges[0]) / (edges.shape[0] - 1)
     position = jnp.where(data.mask, data.axis, lax.stop_gradient(edges[0]))
     membership = gates.cell_membership(position, edges, width)
-    halves = random_split.random_halves(keys[4], data.mask)
+    halves = splits.random_halves(keys[4], data.mask)
     found = lax.map(
         lambda part: _run_stages(
             part[0], data, data_status, part[1], membership, config, temperature
@@ -201,7 +197,7 @@ def smooth_diagnose(
     *,
     key: jax.Array,
     temperature: Any = 0.05,
-    config: Config | None = None,
+    config: PublishedConfig | None = None,
     edges: Any = None,
     mask: Any = None,
 ) -> SmoothDiagnosis:
@@ -234,13 +230,16 @@ def smooth_diagnose(
       Wang, Localized and identifiable discovery of model discrepancy, algorithm 1. Krantz and Parks
       (2013), The Implicit Function Theorem, chapter 3.
     """
-    config = Config.paper() if config is None else config
-    if config.method != "published":
-        raise ValueError(
-            f"config must have method 'published' for the smooth form, got {config.method!r}"
-        )
-    arrays, edges, mask, config = diagnosis.check_arguments(
-        design, response, axis, features, config=config, edges=edges, mask=mask
+    config = check_published(config)
+    arrays = check_arguments(
+        design,
+        response,
+        axis,
+        features,
+        num_cells=config.num_cells,
+        edges=edges,
+        mask=mask,
     )
-    temperature = gates.check_temperature(temperature, arrays[0].dtype)
-    return _smooth_diagnose(validation.check_key(key), *arrays, edges, mask, config, temperature)
+    dtype = arrays["response"].dtype
+    temperature = gates.check_temperature(temperature, dtype)
+    return _smooth_diagnose(validation.check_key(key), arrays, config.checked(dtype), temperature)

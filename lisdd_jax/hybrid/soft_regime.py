@@ -84,7 +84,9 @@ class _System(NamedTuple):
         width = self.temperature * spread
         deviation = self.residual - self.basis @ move - middle
         beyond = gates.magnitude(deviation, width) - spread
-        halves = [jnp.sum(self.share * gates.sign(part, width)) for part in (deviation, beyond)]
+        halves = [
+            jnp.sum(self.share * gates.smooth_sign(part, width)) for part in (deviation, beyond)
+        ]
         return jnp.stack(halves)
 
     def equations(self, unknown: jax.Array) -> jax.Array:

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.numerics import least_squares, normal_equations, tails
+from lisdd_jax.numerics import normal_equations, tolerances
+from lisdd_jax.statistics.f_tests import f_ratio, log_p_values
 
 # Below this share of the best error a support's error is rounding.
 _SMALLEST_SHARE = 1e-6
@@ -30,7 +31,7 @@ class SupportFits(NamedTuple):
 
 def _fit_supports(products: jax.Array, table: np.ndarray) -> SupportFits:
     """Least squares of the last column on those of every support; products ``(L + 1, L + 1)``."""
-    tolerance = normal_equations.gram_tolerance(products.dtype)
+    tolerance = tolerances.gram(products.dtype)
 
     def one(support: jax.Array) -> SupportFits:
         gram = jnp.where(support[:, None] & support, products[:-1, :-1], 0.0)
@@ -63,7 +64,7 @@ def holdout_errors(
     directions = jnp.concatenate([-fits.coefficients, jnp.ones((len(table), 1))], axis=1)
     directions = directions.astype(fit_products.dtype)
     sums = jnp.einsum("si,ij,sj->s", directions, score_products, directions)
-    floor = least_squares.rank_tolerance(sums.dtype) ** 2 * score_products[-1, -1]
+    floor = tolerances.HOLDOUT_TIE(sums.dtype) ** 2 * score_products[-1, -1]
     usable = fits.independent & (num_score > 0)
     errors = (jnp.maximum(sums, 0.0) + floor) / jnp.where(num_score > 0, num_score, 1.0)
     return jnp.where(usable, errors, jnp.inf)
@@ -112,7 +113,7 @@ class SoftTest(NamedTuple):
     log_p_value: jax.Array
 
 
-def partial_f(
+def average_f_test(
     products: jax.Array, num_rows: jax.Array, size: int, table: np.ndarray, weights: jax.Array
 ) -> SoftTest:
     """Partial F-tests of every support's columns beyond the physics, under weights.
@@ -128,7 +129,7 @@ def partial_f(
       A ``SoftTest``; supports without independent columns or degrees of freedom count as
       statistic 0 and log p-value 0.
     """
-    tolerance = normal_equations.gram_tolerance(products.dtype)
+    tolerance = tolerances.gram(products.dtype)
     inner, moment, square = products[:-1, :-1], products[:-1, -1], products[-1, -1]
 
     def left(chosen: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -144,12 +145,15 @@ def partial_f(
         rest, larger_rank = left(jnp.concatenate([physics[:size], support]))
         df_num, df_den = larger_rank - rank, num_rows - larger_rank
         defined = (df_num > 0) & (df_den > 0) & (rest > 0)
-        safe_num, safe_den = jnp.where(defined, df_num, 1), jnp.where(defined, df_den, 1)
-        mean = jnp.where(defined, rest, 1.0) / safe_den
-        statistic = jnp.where(defined, (alone - rest) / safe_num / mean, 0.0)
-        dtype = products.dtype
-        log_p = tails.f_logsf(statistic, safe_num.astype(dtype), safe_den.astype(dtype))
-        return statistic, jnp.where(defined, log_p, 0.0)
+        variance = rest / jnp.maximum(df_den, 1).astype(rest.dtype)
+        ratio = f_ratio(
+            jnp.where(defined, alone - rest, 0.0),
+            jnp.where(defined, df_num, 0),
+            df_den,
+            variance=jnp.where(defined, variance, 1.0),
+        )
+        (log_p,) = log_p_values(ratio)
+        return ratio.statistic, jnp.where(defined, log_p, 0.0)
 
     statistics, log_p = jax.vmap(one)(jnp.asarray(table))
     return SoftTest(weights @ statistics, weights @ log_p)

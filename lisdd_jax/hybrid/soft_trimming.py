@@ -9,11 +9,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.tree_util import register_dataclass
 
-from lisdd_jax import trimming, validation
+from lisdd_jax import validation
 from lisdd_jax.hybrid import gates
 from lisdd_jax.numerics import implicit, order
-from lisdd_jax.numerics.frame import whiten
+from lisdd_jax.numerics.frame import to_frame
 from lisdd_jax.numerics.precision import full_precision
+from lisdd_jax.statistics.trimmed.fit import TrimmedFit, fit_trimmed
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
 
@@ -43,15 +44,12 @@ def _solve(
     mask: jax.Array,
     trim: jax.Array,
     temperature: jax.Array,
-    hard: trimming.TrimmedFit,
+    hard: TrimmedFit,
 ) -> SmoothTrimmedFit:
     failed = is_failure(hard.status)
-    design = jnp.where(mask[:, None], design, 0.0)
-    response = jnp.where(mask, response, 0.0)
-    frame = whiten(design, response, mask)
-    basis = frame.to_basis(design)
+    frame, basis, centered = to_frame(design, response, mask)
     about = frame.solution(jnp.where(failed, 0.0, hard.coefficients))
-    residual = jnp.where(mask, frame.center_response(design, response) - basis @ about, 0.0)
+    residual = centered - basis @ about
     count = jnp.sum(mask, dtype=jnp.int32)
     num = order.num_kept(count, trim, design.dtype)
     kept = jnp.maximum(num, 1).astype(design.dtype)
@@ -64,7 +62,7 @@ def _solve(
         """Residuals in units of ``unit``, and weights."""
         left = residual / unit - basis @ unknown[:-2]
         ratio = left**2 / jnp.exp(unknown[-1])
-        gate = (1 + gates.sign(unknown[-2] - ratio, temperature)) / 2
+        gate = (1 + gates.smooth_sign(unknown[-2] - ratio, temperature)) / 2
         return left, jnp.where(mask, gate, 0.0)
 
     def equations(unknown: jax.Array) -> jax.Array:
@@ -124,7 +122,7 @@ def smooth_fit_trimmed(
     design = validation.float_array("design", design)
     response = validation.float_array("response", response)
     temperature = gates.check_temperature(temperature, design.dtype)
-    hard = trimming.fit_trimmed(
+    hard = fit_trimmed(
         lax.stop_gradient(design),
         lax.stop_gradient(response),
         key=key,

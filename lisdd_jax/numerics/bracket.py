@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.numerics.keys import from_key, greatest, least, to_key
+from lisdd_jax.numerics.float_order import from_integer, greatest, least, to_integer
 
 # Beyond these the data are tied or very skewed, and snapping to data values is faster.
 _MAX_INTERPOLATIONS = 12
@@ -59,7 +59,7 @@ def narrow_two(
 
 def adjacent(bracket: Bracket) -> jax.Array:
     """Whether no float lies between the ends, so that all values above the lower one are equal."""
-    return to_key(bracket.upper) - 1 <= to_key(bracket.lower)
+    return to_integer(bracket.upper) - 1 <= to_integer(bracket.lower)
 
 
 def unfinished(bracket: Bracket, k: jax.Array) -> jax.Array:
@@ -81,7 +81,8 @@ def around(bracket: Bracket, k: jax.Array) -> tuple[jax.Array, jax.Array]:
     """
     lower, count_lower = bracket.lower, bracket.count_lower.astype(bracket.lower.dtype)
     width = (bracket.count_upper - bracket.count_lower).astype(lower.dtype)
-    share = (k - count_lower) / width
+    rank = k.astype(lower.dtype)
+    share = (rank - count_lower) / width
     # A margin of 1.5 standard deviations of the count makes both ends close in; more at first,
     # where the density is not as even as the interpolation takes it to be.
     even = jnp.where(bracket.num_passes < _COARSE_PASSES, 0.1, 0.0)
@@ -90,7 +91,7 @@ def around(bracket: Bracket, k: jax.Array) -> tuple[jax.Array, jax.Array]:
     below = jnp.where(bracket.count_lower == 0, 0.2 * share, share - margin)
     span = bracket.upper - lower
     open_above = bracket.upper == jnp.inf
-    growth = (k / jnp.maximum(count_lower, 1) - 1) * lower
+    growth = (rank / jnp.maximum(count_lower, 1) - 1) * lower
     return (
         lower + jnp.where(open_above, 1.5 * growth, below * span),
         lower + jnp.where(open_above, 5 * growth, (share + margin) * span),
@@ -99,9 +100,9 @@ def around(bracket: Bracket, k: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def halfway(bracket: Bracket) -> jax.Array:
     """The middle in the order of floats: as many halvings as a float has bits leave nothing."""
-    lower, upper = to_key(bracket.lower), to_key(bracket.upper)
+    lower, upper = to_integer(bracket.lower), to_integer(bracket.upper)
     middle = (lower >> 1) + (upper >> 1) + (lower & upper & 1)
-    return from_key(middle, bracket.lower.dtype)
+    return from_integer(middle, bracket.lower.dtype)
 
 
 def interpolate(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
@@ -113,7 +114,7 @@ def snap(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
     """Thresholds at the smallest value left, which passes a whole group of ties, and halfway."""
     smallest = least(values, values > bracket.lower)
     # Where subnormals are told from 0, the float below one of them may lie below the lower end.
-    lower = jnp.maximum(bracket.lower, from_key(to_key(smallest) - 1, values.dtype))
+    lower = jnp.maximum(bracket.lower, from_integer(to_integer(smallest) - 1, values.dtype))
     bracket = bracket._replace(lower=lower)
     return narrow_two(bracket, values, k, smallest, halfway(bracket))
 
@@ -122,7 +123,7 @@ def whole_bracket(values: jax.Array) -> tuple[Bracket, jax.Array]:
     """The range of the finite values, with their count; and whether no value is NaN."""
     n = values.shape[0]
     num_finite, num_infinite = count_pair(values < jnp.inf, values == jnp.inf)
-    below = from_key(to_key(least(values)) - 1, values.dtype)
+    below = from_integer(to_integer(least(values)) - 1, values.dtype)
     largest = greatest(values, values < jnp.inf)
     bracket = Bracket(below, largest, jnp.int32(0), num_finite, jnp.int32(0))
     return bracket, num_finite + num_infinite == n
@@ -130,7 +131,7 @@ def whole_bracket(values: jax.Array) -> tuple[Bracket, jax.Array]:
 
 def positive_bracket(values: jax.Array) -> Bracket:
     """For values that are not negative: open above, and without a pass over them."""
-    below = from_key(jnp.int32(-1), values.dtype)
+    below = from_integer(jnp.int32(-1), values.dtype)
     above = jnp.full((), jnp.inf, values.dtype)
     return Bracket(below, above, jnp.int32(0), jnp.int32(values.shape[0]), jnp.int32(0))
 

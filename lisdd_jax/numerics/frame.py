@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.tree_util import register_dataclass
 
+from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.columns import along_rows, combine
-from lisdd_jax.numerics.keys import greatest, least
+from lisdd_jax.numerics.float_order import greatest, least
 from lisdd_jax.numerics.least_squares import (
     back_substitute,
     compress,
-    rank_tolerance,
     solve_factor,
 )
 
@@ -24,7 +24,8 @@ class Frame:
 
     ``basis = (design - reference center') transform`` has orthonormal columns up to the factor
     ``sqrt(rows in use)``. ``reference`` is the constant column of the design divided by its value,
-    where there is one, so that offsets can be removed without changing the column space.
+    where there is one, so that offsets can be removed without changing the column space (see
+    docs/method.md, equation 3).
 
     Attributes:
       center: ``(p,)`` offsets removed from the columns.
@@ -43,7 +44,7 @@ class Frame:
     def to_basis(self, design: jax.Array) -> jax.Array:
         """Rows ``(n, p)`` of the design in the basis."""
         columns = design.T
-        shifted = columns - self.center[:, None] * combine(self.constant, columns)
+        shifted = columns - self.center[:, None] * combine(self.constant, columns)[None]
         return jnp.stack([combine(weights, shifted) for weights in self.transform.T], axis=1)
 
     def center_response(self, design: jax.Array, response: jax.Array) -> jax.Array:
@@ -83,7 +84,12 @@ def _constant_column(columns: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.where(chosen, 1.0 / jnp.where(chosen, low, 1.0), 0.0)
 
 
-def whiten(design: jax.Array, response: jax.Array, mask: jax.Array) -> Frame:
+def whiten(
+    design: jax.Array,
+    response: jax.Array,
+    mask: jax.Array,
+    noise_scale: jax.Array | None = None,
+) -> Frame:
     """The frame of a design on the rows in use.
 
     The frame is held constant under differentiation: a least-squares solution does not depend on
@@ -93,6 +99,8 @@ def whiten(design: jax.Array, response: jax.Array, mask: jax.Array) -> Frame:
       design: ``(n, p)``.
       response: ``(n,)``.
       mask: ``(n,)`` bool, rows in use.
+      noise_scale: ``(n,)`` positive; the frame is that of the rows divided by it, where a constant
+        becomes a multiple of ``1 / noise_scale``. All ones where None.
 
     Returns:
       A ``Frame``; columns that depend on earlier ones are marked in ``independent``.
@@ -101,14 +109,21 @@ def whiten(design: jax.Array, response: jax.Array, mask: jax.Array) -> Frame:
     response = lax.stop_gradient(jnp.where(mask, response, 0.0))
     constant = _constant_column(columns, mask)
     count = jnp.maximum(jnp.sum(mask), 1).astype(design.dtype)
+    reference, weight = None, count
+    if noise_scale is not None:
+        reference = jnp.where(mask, 1 / jnp.where(mask, lax.stop_gradient(noise_scale), 1.0), 0.0)
+        squares = jnp.sum(reference**2)
+        weight = jnp.where(squares > 0, squares, 1.0)
+        columns, response = columns * reference[None], response * reference
     has_constant = jnp.any(constant != 0)
-    means = jnp.sum(columns, axis=1) / count
+    means = _total(columns, reference) / weight
     center = jnp.where(has_constant & (constant == 0), means, 0.0)
-    response_center = jnp.where(has_constant, jnp.sum(response) / count, 0.0)
-    centered = jnp.where(mask, columns - center[:, None], 0.0)
+    response_center = jnp.where(has_constant, _total(response, reference) / weight, 0.0)
+    offsets = center[:, None] if reference is None else center[:, None] * reference[None]
+    centered = jnp.where(mask[None], columns - offsets, 0.0)
     factor = compress(centered.T)
     fit = solve_factor(factor, jnp.zeros(design.shape[1], design.dtype))
-    transform = jnp.where(fit.independent, fit.inverse_factor * jnp.sqrt(count), 0.0)
+    transform = jnp.where(fit.independent[None], fit.inverse_factor * jnp.sqrt(count), 0.0)
     return Frame(
         center=center,
         transform=transform,
@@ -118,7 +133,31 @@ def whiten(design: jax.Array, response: jax.Array, mask: jax.Array) -> Frame:
     )
 
 
+def to_frame(
+    design: jax.Array, response: jax.Array, mask: jax.Array
+) -> tuple[Frame, jax.Array, jax.Array]:
+    """Rows in their frame.
+
+    Args:
+      design: ``(n, p)``.
+      response: ``(n,)``.
+      mask: ``(n,)`` bool, rows in use.
+
+    Returns:
+      The frame, the basis ``(n, p)``, and the response less its offset ``(n,)``; both zero in rows
+      out of use.
+    """
+    frame = whiten(design, response, mask)
+    design, response = jnp.where(mask[:, None], design, 0.0), jnp.where(mask, response, 0.0)
+    return frame, frame.to_basis(design), frame.center_response(design, response)
+
+
+def _total(values: jax.Array, reference: jax.Array | None) -> jax.Array:
+    """Sums along the last axis, or products with the reference where there is one."""
+    return jnp.sum(values, axis=-1) if reference is None else values @ reference
+
+
 def _still_there(independent: jax.Array, centered: jax.Array, columns: jax.Array) -> jax.Array:
     """Independent and more than the rounding error that centring leaves of an offset."""
     left, largest = greatest(jnp.abs(centered)), greatest(jnp.abs(columns))
-    return independent & (left > rank_tolerance(columns.dtype) / 50 * largest)
+    return independent & (left > tolerances.OFFSET(columns.dtype) * largest)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax.numerics import least_squares
+from lisdd_jax.numerics import least_squares, tolerances
 
 Equations = Callable[[jax.Array], jax.Array]
 _Outcome = tuple[jax.Array, tuple[jax.Array, jax.Array]]
@@ -41,11 +41,6 @@ def inverse(matrix: jax.Array) -> jax.Array:
     identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
     basis = least_squares.orthogonalize(matrix, identity)
     return least_squares.back_substitute(basis.triangle, basis.coordinates, basis.independent)
-
-
-def tolerance(dtype: jnp.dtype) -> float:
-    """Largest error of the equations, relative to their scale, at which a solution stands."""
-    return float(jnp.finfo(dtype).eps) ** 0.75
 
 
 def _newton(equations: Equations, initial: jax.Array, max_iterations: int) -> _State:
@@ -100,12 +95,12 @@ def find_root(equations: Equations, initial: jax.Array, max_iterations: int = 50
       max_iterations: most Newton steps (static).
 
     Returns:
-      A ``Root``: the equations hold to ``tolerance``, or the solution is ``initial``.
+      A ``Root``: the equations hold to ``tolerances.EQUATION``, or the solution is ``initial``.
     """
 
     def solve(function: Equations, start: jax.Array) -> _Outcome:
         final = _newton(function, start, max_iterations)
-        converged = final.misfit <= tolerance(start.dtype) ** 2
+        converged = final.misfit <= tolerances.EQUATION(start.dtype) ** 2
         # Far away derivatives may overflow; those of no solution are not wanted anyway.
         return _outcome(jnp.where(converged, final.solution, start), converged, final.num_steps)
 
@@ -125,10 +120,10 @@ def fixed_point(update: Equations, initial: jax.Array, max_iterations: int) -> R
     Returns:
       A ``Root``.
     """
-    resolution = jnp.finfo(initial.dtype).eps ** 0.5
+    resolution = tolerances.STEP(initial.dtype)
 
     def enough(solution: jax.Array, gap: jax.Array) -> jax.Array:
-        rounding = 64 * jnp.finfo(initial.dtype).eps * jnp.abs(solution)
+        rounding = tolerances.SETTLED(initial.dtype) * jnp.abs(solution)
         return jnp.all(jnp.abs(gap) <= jnp.maximum(resolution, rounding))
 
     def solve(function: Equations, start: jax.Array) -> _Outcome:

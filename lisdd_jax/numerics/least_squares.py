@@ -12,16 +12,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.columns import along_rows
-from lisdd_jax.numerics.keys import greatest
+from lisdd_jax.numerics.float_order import greatest
 
 _LARGEST_UNROLLED = 3
 _LARGEST_UNROLLED_ROWS = 8
-
-
-def rank_tolerance(dtype: jnp.dtype) -> float:
-    """Share of a column's norm below which what is left of it counts as rounding error."""
-    return 1e3 * float(jnp.finfo(dtype).eps)
 
 
 def compress(columns: jax.Array) -> jax.Array:
@@ -74,11 +70,6 @@ def _along(
     return shares, shares * jnp.sqrt(square)
 
 
-def residual_rounding(dtype: jnp.dtype) -> float:
-    """Share of the response's size below which residuals are rounding error."""
-    return 32 * float(jnp.finfo(dtype).eps)
-
-
 class Orthogonal(NamedTuple):
     """Columns in terms of orthonormal directions, in the order given.
 
@@ -112,7 +103,7 @@ def orthogonalize(
       An ``Orthogonal``.
     """
     if tolerance is None:
-        tolerance = rank_tolerance(columns.dtype)
+        tolerance = tolerances.RANK(columns.dtype)
     num = columns.shape[1]
     squares = jnp.sum(columns**2, axis=0)
     everything = jnp.concatenate([columns, targets], axis=1)
@@ -123,7 +114,7 @@ def orthogonalize(
         norm = jnp.sqrt(jnp.where(usable, left, 1.0))
         direction = jnp.where(usable, rest[:, j] / norm, 0.0)
         row = jnp.where(jnp.arange(everything.shape[1]) < j, 0.0, direction @ rest)
-        return rest - direction[:, None] * row, (row, usable)
+        return rest - direction[:, None] * row[None], (row, usable)
 
     rest, (rows, independent) = lax.scan(step, everything, jnp.arange(num), unroll=unroll(num))
     return Orthogonal(

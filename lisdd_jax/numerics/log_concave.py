@@ -87,4 +87,5 @@ def integrate(exponent: Exponent, slope: Array, curvature: Array) -> Array:
     nodes, weights, depth = rule(slope.dtype)
     end = lax.stop_gradient(exponent.end_point(slope, curvature, depth))
     at_nodes = jax.tree.map(lambda field: field[..., None], exponent)
-    return end * jnp.sum(jnp.exp(at_nodes(end[..., None] * nodes)) * weights, axis=-1)
+    place, weight = (part.reshape((1,) * end.ndim + (-1,)) for part in (nodes, weights))
+    return end * jnp.sum(jnp.exp(at_nodes(end[..., None] * place)) * weight, axis=-1)

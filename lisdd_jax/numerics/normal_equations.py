@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax.numerics.least_squares import rank_tolerance, unroll
+from lisdd_jax.numerics import tolerances
+from lisdd_jax.numerics.least_squares import unroll
 
 
 class Swept(NamedTuple):
@@ -41,7 +42,7 @@ def sweep(gram: jax.Array, moment: jax.Array, tolerance: float | None = None) ->
     """
     num = gram.shape[-1]
     if tolerance is None:
-        tolerance = 0.1 * rank_tolerance(gram.dtype)
+        tolerance = tolerances.PIVOT(gram.dtype)
     table = jnp.concatenate([gram, moment[..., None]], axis=-1)
     diagonal = jnp.diagonal(gram, axis1=-2, axis2=-1)
 
@@ -52,7 +53,7 @@ def sweep(gram: jax.Array, moment: jax.Array, tolerance: float | None = None) ->
         row = table[..., k, :] / safe
         column = table[..., :, k]
         is_row = (jnp.arange(num) == k)[:, None]
-        is_column = jnp.arange(num + 1) == k
+        is_column = (jnp.arange(num + 1) == k)[None]
         swept = table - column[..., :, None] * row[..., None, :]
         swept = jnp.where(is_row, row[..., None, :], swept)
         swept = jnp.where(is_column, (-column / safe)[..., :, None], swept)
@@ -62,15 +63,6 @@ def sweep(gram: jax.Array, moment: jax.Array, tolerance: float | None = None) ->
 
     table, independent = lax.scan(step, table, jnp.arange(num), unroll=unroll(num))
     return Swept(table[..., num], table[..., :num], jnp.moveaxis(independent, 0, -1))
-
-
-def gram_tolerance(dtype: jnp.dtype) -> float:
-    """Share of a column's squared norm below which what a Gram matrix leaves of it is noise.
-
-    For Gram matrices that are sums over rows: rounding errors of the sums set the limit, not those
-    of the solve.
-    """
-    return 1e-9 if dtype == jnp.float64 else 1e-5
 
 
 def left_over(gram: jax.Array, cross: jax.Array, square: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -84,7 +76,7 @@ def left_over(gram: jax.Array, cross: jax.Array, square: jax.Array) -> tuple[jax
     Returns:
       The residual sum ``(...)`` and the rank ``(...)`` int32.
     """
-    fit = sweep(gram, cross, gram_tolerance(gram.dtype))
+    fit = sweep(gram, cross, tolerances.gram(gram.dtype))
     left = square - jnp.sum(fit.solution * cross, axis=-1)
     return left, jnp.sum(fit.independent, axis=-1, dtype=jnp.int32)
 
@@ -99,7 +91,7 @@ def quadratic_form(matrix: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax
     Returns:
       The form ``(...)`` and the rank ``(...)`` int32.
     """
-    swept = sweep(matrix, vector, gram_tolerance(matrix.dtype))
+    swept = sweep(matrix, vector, tolerances.gram(matrix.dtype))
     form = jnp.sum(swept.solution * vector, axis=-1)
     return form, jnp.sum(swept.independent, axis=-1, dtype=jnp.int32)
 
@@ -117,7 +109,7 @@ def inverse_factor(gram: jax.Array) -> tuple[jax.Array, jax.Array]:
       ``(p, p)`` with zero columns for dependent ones, and ``(p,)`` bool of independent columns.
     """
     num = gram.shape[0]
-    tolerance = gram_tolerance(gram.dtype)
+    tolerance = tolerances.gram(gram.dtype)
 
     def step(factor: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
         direction = (jnp.arange(num) == j).astype(gram.dtype)

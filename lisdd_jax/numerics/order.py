@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.bracket import (
     Bracket,
     adjacent,
@@ -26,7 +27,7 @@ from lisdd_jax.numerics.bracket import (
     whole_bracket,
     worth_interpolating,
 )
-from lisdd_jax.numerics.keys import least
+from lisdd_jax.numerics.float_order import least
 from lisdd_jax.numerics.least_squares import attach
 
 # Of a rough choice: passes by interpolation, and what share of the number it may miss by.
@@ -71,7 +72,8 @@ def _element(found: jax.Array, values: jax.Array) -> jax.Array:
     """An element of ``values`` with its derivative, averaged over ties."""
     ties = values == found
     total = jnp.sum(jnp.where(ties, values, 0.0))
-    return attach(lax.stop_gradient(found), total / jnp.maximum(jnp.sum(ties), 1))
+    num = jnp.maximum(jnp.sum(ties), 1).astype(values.dtype)
+    return attach(lax.stop_gradient(found), total / num)
 
 
 def kth_smallest(values: jax.Array, k: jax.Array | int) -> jax.Array:
@@ -151,7 +153,7 @@ def num_kept(count: jax.Array | int, trim: jax.Array | float, dtype: jnp.dtype) 
     Without the allowance ``(1 - 0.36) * 6000`` is 3840 in float64 but 3841 in float32.
     """
     exact = (1 - jnp.asarray(trim, dtype)) * jnp.asarray(count, dtype)
-    slack = jnp.minimum(4 * jnp.finfo(dtype).eps * jnp.asarray(count, dtype), 0.25)
+    slack = jnp.minimum(tolerances.COUNT_SLACK(dtype) * jnp.asarray(count, dtype), 0.25)
     return jnp.ceil(exact - slack).astype(jnp.int32)
 
 

@@ -37,7 +37,9 @@ def promote_real(**arguments: ArrayLike) -> tuple[Array, ...]:
     except ValueError:
         shapes = ", ".join(f"{n} {a.shape}" for n, a in zip(arguments, arrays, strict=True))
         raise ValueError(f"shapes must broadcast, got {shapes}") from None
-    dtype = jnp.promote_types(jnp.result_type(*arrays, 0.0), jnp.float32)
+    # The tails promote their arguments themselves, whatever the setting of the caller.
+    with jax.numpy_dtype_promotion("standard"):
+        dtype = jnp.promote_types(jnp.result_type(*arrays, 0.0), jnp.float32)
     return tuple(jnp.broadcast_to(array.astype(dtype), shape) for array in arrays)
 
 

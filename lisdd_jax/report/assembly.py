@@ -8,12 +8,12 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lisdd_jax import selection
 from lisdd_jax.library import Library
 from lisdd_jax.problem import Problem
 from lisdd_jax.report import cautions
 from lisdd_jax.report.summary import Cell, Estimate, Region, Summary, Test, interval_words
 from lisdd_jax.results import Diagnosis, Verdict
+from lisdd_jax.statistics.supports import supports
 from lisdd_jax.status import Status
 
 
@@ -103,12 +103,16 @@ def _regions(
             axis=problem.axis_name,
             lower=lower,
             upper=upper,
+            open_below=bool(table.open_below[k]),
+            open_above=bool(table.open_above[k]),
             lower_interval=_pair(table.lower_interval[k]),
             upper_interval=_pair(table.upper_interval[k]),
             interval=interval_words(problem.axis_name, lower, upper, cells),
             count=int(table.count[k]),
             p_value=float(table.p_value[k]),
             log_p_value=float(table.log_p_value[k]),
+            same_rows=bool(table.same_rows),
+            shared_test=bool(table.shared_test[k]),
             adjusted_p_value=float(table.adjusted_p_value[k]),
             terms=terms,
             formula=_signed(problem.library.formula(support, coefficients)) if terms else "",
@@ -129,7 +133,7 @@ def _equivalent(
     found: Diagnosis, library: Library, support: np.ndarray, k: int, max_terms: int
 ) -> tuple[tuple[str, ...], ...]:
     """Supports as good as the chosen one, by holdout error."""
-    table = selection.supports(len(library), max_terms)
+    table = supports(len(library), max_terms)
     as_good = np.asarray(found.regions.equivalent[k]) & ~(table == support).all(axis=1)
     ranked = sorted(np.flatnonzero(as_good), key=lambda s: float(found.form.errors[s]))
     names = np.asarray(library.names, object)

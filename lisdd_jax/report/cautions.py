@@ -82,7 +82,7 @@ def _terms(problem: Problem, regions: Sequence[Region], support: np.ndarray) -> 
         yield from _sentence(finding, problem.library.terms[finding.term], support)
         known.add(finding.term if finding.kind in _UNDETERMINED else None)
     for region in regions:
-        inside = (problem.axis >= region.lower) & (problem.axis <= region.upper)
+        inside = region.contains(problem.axis)
         # So few rows determine no set of terms, which says nothing about any one of them.
         if inside.sum() <= len(names):
             continue

@@ -73,9 +73,7 @@ def _draw_regions(axes: Any, summary: Summary, problem: Problem, order: np.ndarr
     for k, region in enumerate(summary.regions):
         label = "region" if k == 0 else None
         axes.axvspan(region.lower, region.upper, color=FLAG, alpha=0.08, lw=0, label=label)
-        inside = order[
-            (problem.axis[order] >= region.lower) & (problem.axis[order] <= region.upper)
-        ]
+        inside = order[region.contains(problem.axis[order])]
         columns = [names.index(term.name) for term in region.terms]
         if not columns or not len(inside):
             continue

@@ -5,8 +5,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-#: Share of a column's norm below which what is left of it is rounding error.
-_TOLERANCE = 1e-11
+from lisdd_jax.numerics import tolerances
+
+_TOLERANCE = tolerances.HOST_SPAN(np.float64)
 
 Kind = Literal["zero", "constant", "twin", "combination", "physics"]
 

@@ -18,7 +18,7 @@ _COLUMNS = (
 )
 
 
-def render(tables: Mapping[str, Mapping[str, Any]], figures: list[Path] | None = None) -> str:
+def to_markdown(tables: Mapping[str, Mapping[str, Any]], figures: list[Path] | None = None) -> str:
     """The report.
 
     Args:

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from lisdd_jax.problem import Rows
 from lisdd_jax.report import numbers
+from lisdd_jax.results import in_interval
 from lisdd_jax.status import Status
 
 
@@ -44,10 +47,13 @@ class Region:
     Attributes:
       axis: name of the operating variable.
       lower, upper: ends.
+      open_below, open_above: whether it reaches that end of the axis, and goes on beyond it.
       lower_interval, upper_interval: 95 % confidence intervals of the ends; NaN where unknown.
       interval: the interval in words, open where it reaches the end of the axis.
       count: rows inside.
       p_value, log_p_value: evidence for the interval.
+      same_rows: whether the rows that gave it also chose the interval, so that it is too small.
+      shared_test: whether it is one held-out test that stands for another region as well.
       adjusted_p_value: the same, adjusted over the regions; NaN where unknown.
       terms: what is missing there.
       formula: the same as a sum, with its sign in front.
@@ -57,16 +63,25 @@ class Region:
     axis: str
     lower: float
     upper: float
+    open_below: bool
+    open_above: bool
     lower_interval: tuple[float, float]
     upper_interval: tuple[float, float]
     interval: str
     count: int
     p_value: float
     log_p_value: float
+    same_rows: bool
+    shared_test: bool
     adjusted_p_value: float
     terms: tuple[Estimate, ...]
     formula: str
     equivalent: tuple[tuple[str, ...], ...]
+
+    def contains(self, axis: np.ndarray) -> np.ndarray:
+        """Which values of the axis lie in the region, by the rule of ``Regions.contains``."""
+        ends = (self.lower, self.upper, self.open_below, self.open_above)
+        return np.asarray(in_interval(axis, *ends))
 
     @property
     def alternatives(self) -> tuple[tuple[str, ...], ...]:

@@ -127,6 +127,10 @@ def _deviation(region: Region, summary: Summary) -> str:
     if region.log_p_value == 0:
         return f"{rows} deviate, but half of the rows alone do not show that region"
     alpha = summary.config.get("alpha")
+    if region.same_rows:
+        return f"{rows} deviate ({evidence} on the same rows that chose them, so too small)"
+    if region.shared_test:
+        evidence += ", one test for several regions"
     if alpha is not None and not region.p_value < alpha:
         return f"{rows} deviate, but held-out rows do not confirm that region ({evidence})"
     return f"{rows} deviate ({evidence})"

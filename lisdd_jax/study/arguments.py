@@ -5,38 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-
-def check_count(name: str, value: Any, largest: int | None = None) -> int:
-    """A whole number of at least 1."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if isinstance(value, bool) or number < 1 or (largest is not None and number > largest):
-        limit = "" if largest is None else f" and at most {largest}"
-        raise ValueError(f"{name} must be a whole number of at least 1{limit}, got {value!r}")
-    return number
+from lisdd_jax import validation
 
 
 def check_optional_count(name: str, value: Any) -> int | None:
     """None, or a whole number of at least 1."""
-    return None if value is None else check_count(name, value)
-
-
-def check_key(key: Any) -> None:
-    """A scalar typed key."""
-    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
-    if dtype is None or not jnp.issubdtype(dtype, jax.dtypes.prng_key):
-        raise TypeError(
-            "key must be a typed key as made by jax.random.key(seed), got"
-            f" {type(key).__name__ if dtype is None else f'{dtype}{list(shape or ())}'};"
-            " jax.random.wrap_key_data turns a raw key into a typed one"
-        )
-    if shape != ():
-        raise ValueError(f"key must be one key, got an array of keys of shape {shape}")
+    return None if value is None else validation.check_count(name, value, 1)
 
 
 def check_levels(levels: Sequence[float]) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ from jax import lax
 from jax.tree_util import register_dataclass
 
 from lisdd_jax.numerics import least_squares, normal_equations
+from lisdd_jax.results import in_interval
 from lisdd_jax.study.scenarios import Sample
 
 
@@ -26,7 +27,7 @@ class GlobalModel:
     weights: jax.Array
 
 
-def predict(model: GlobalModel, sample: Sample) -> jax.Array:
+def forecast(model: GlobalModel, sample: Sample) -> jax.Array:
     """Response ``(m,)`` of a globally corrected model."""
     return sample.design @ model.coefficients + sample.features @ model.weights
 
@@ -175,6 +176,5 @@ def oracle(sample: Sample, fresh: Sample) -> jax.Array:
 
 def _true_terms(sample: Sample) -> jax.Array:
     """The true missing term of each interval, ``(n, M)``."""
-    axis = sample.axis[:, None]
-    inside = (axis >= sample.lower) & (axis <= sample.upper)
+    inside = in_interval(sample.axis[:, None], sample.lower[None], sample.upper[None])
     return jnp.where(inside, sample.discrepancy[:, None], 0.0)

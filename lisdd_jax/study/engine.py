@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lisdd_jax import validation
 from lisdd_jax.study import arguments, assembly
 from lisdd_jax.study import intervals as sets
 from lisdd_jax.study.distributed import together
@@ -117,8 +118,10 @@ def run_study(
     """
     started = monotonic()
     cells = build_grid(grid, static=static, paired=paired)
-    num_replications = arguments.check_count("num_replications", num_replications, sets.STRIDE - 1)
-    arguments.check_key(key)
+    num_replications = validation.check_count(
+        "num_replications", num_replications, 1, sets.STRIDE - 1
+    )
+    validation.check_key(key)
     arguments.check_function("simulate", simulate)
     arguments.check_function("evaluate", evaluate)
     arguments.check_out_dir(out_dir, resume)

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.results import Cells, Diagnosis, Regions, Verdict
+from lisdd_jax.results import Cells, Diagnosis, Regions, Verdict, in_interval
 from lisdd_jax.study.scenarios import Sample
 
 _ABSTENTIONS = (
@@ -52,7 +52,7 @@ def cells_inside(edges: jax.Array, intervals: Sample | Regions, *, by: str) -> j
     low, high = edges[:-1, None], edges[1:, None]
     if by == "centre":
         centre = 0.5 * (low + high)
-        within = (centre > intervals.lower) & (centre < intervals.upper)
+        within = in_interval(centre, intervals.lower[None], intervals.upper[None])
     elif by == "overlap":
         within = (low < intervals.upper) & (high > intervals.lower)
     else:

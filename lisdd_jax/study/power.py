@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from lisdd_jax import validation
 from lisdd_jax.numerics.noncentral import ncf_sf
 
 _MOST_ROWS = 1 << 30
@@ -56,9 +57,7 @@ class Effect:
         _check("alpha", self.alpha, 0.0, 1.0, open_low=True, open_high=True)
         _check("alpha_cell", self.alpha_cell, 0.0, 1.0, open_low=True, open_high=True)
         for name in ("num_terms", "num_physics", "cells_in_region"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+            validation.check_count(name, getattr(self, name), 1)
 
 
 def _check(

@@ -1,5 +1,6 @@
 """A power plan confirmed by simulation: the certificate alone, and the whole pipeline."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax import detection
-from lisdd_jax.config import Config
+from lisdd_jax.config import Config, PublishedConfig
+from lisdd_jax.results import in_interval
+from lisdd_jax.statistics.f_tests import partial_f
 from lisdd_jax.study import pipeline
 from lisdd_jax.study.engine import run_study
 from lisdd_jax.study.power import Effect
@@ -87,14 +89,16 @@ def simulator(effect: Effect, num_rows: int, num_distractors: int = 3) -> Callab
 
 
 @lru_cache
-def evaluator(effect: Effect, config: Config) -> Callable[..., dict[str, jax.Array]]:
+def evaluator(
+    effect: Effect, config: Config | PublishedConfig
+) -> Callable[..., dict[str, jax.Array]]:
     """Rejection given region and form, and by the whole pipeline."""
 
     def evaluate(sample: Sample, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
         held_out = jnp.arange(len(sample.response)) % 2 == 1
-        inside = sample.axis < effect.share
+        inside = in_interval(sample.axis, sample.lower[0], sample.upper[0])
         extra = jnp.where(inside[:, None] & sample.support[0], sample.features, 0.0)
-        known = detection.partial_f(sample.design, extra, sample.response, held_out)
+        known = partial_f(sample.design, extra, sample.response, held_out)
         edges = layout(effect, config.num_cells)
         found = pipeline.diagnose_sample(key, sample, config=config, edges=edges)
         true_cell = jnp.arange(config.num_cells) < effect.cells_in_region
@@ -114,7 +118,7 @@ def simulate_power(
     *,
     key: jax.Array,
     num_replications: int = 1000,
-    config: Config | None = None,
+    config: Config | PublishedConfig | None = None,
     **options: Any,
 ) -> StudyResult:
     """Simulate what a power plan predicts.
@@ -134,14 +138,13 @@ def simulate_power(
     Raises:
       ValueError: the region leaves no clean cell, or the effect cannot be simulated.
     """
-    config = pipeline.config_of("paper") if config is None else config
+    config = PublishedConfig() if config is None else config
     if effect.cells_in_region >= config.num_cells:
         raise ValueError(
             f"cells_in_region must leave a clean cell of {config.num_cells},"
             f" got {effect.cells_in_region}"
         )
-    levels = {"alpha": effect.alpha, "alpha_cell": effect.alpha_cell}
-    config = type(config)(**{**vars(config), **levels})
+    config = dataclasses.replace(config, alpha=effect.alpha, alpha_cell=effect.alpha_cell)
     return run_study(
         simulator(effect, num_rows),
         evaluator(effect, config),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from lisdd_jax.files import write_whole
 from lisdd_jax.study.experiments import e1, e2, e3, e4, e5
 from lisdd_jax.study.experiments.setup import Experiment, Setup
 
@@ -57,9 +58,8 @@ def write_json(experiment: Experiment, folder: str | Path) -> Path:
       The file.
     """
     path = Path(folder) / f"{experiment.name}.json"
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_text(json.dumps(experiment.to_dict(), indent=1, allow_nan=False) + "\n")
-    partial.replace(path)
+    text = json.dumps(experiment.to_dict(), indent=1, allow_nan=False) + "\n"
+    write_whole(path, text.encode())
     return path
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from lisdd_jax.library import Library
+from lisdd_jax.results import in_interval
 
 _CORE = ("x1^2", "x1^3", "x2^2", "x2^3", "x1*x2", "sin(x1)")
 
@@ -126,7 +127,7 @@ def oscillator(
         position, velocity = state
         low = jnp.asarray(lower, position.dtype)
         high = low + width
-        inside = (jnp.abs(position) > low) & (jnp.abs(position) < high)
+        inside = in_interval(jnp.abs(position), low, high)
         discrepancy = jnp.where(inside, beta * position**3, 0.0)
         physics = jnp.asarray(PHYSICS, position.dtype)
         design = -state.T
@@ -182,8 +183,7 @@ def several_regions(num_rows: int, library: str = "six") -> Callable[..., Sample
         key_position, key_velocity, key_noise = jax.random.split(key, 3)
         position = SEVERAL_END * jax.random.uniform(key_position, (num_rows,))
         velocity = HALF_WIDTH * jax.random.uniform(key_velocity, (num_rows,), minval=-1.0)
-        in_second = (position >= second[0]) & (position < second[1])
-        in_fourth = (position >= fourth[0]) & (position < fourth[1])
+        in_second, in_fourth = (in_interval(position, *ends) for ends in (second, fourth))
         discrepancy = jnp.where(in_second, cubic * position**3, 0.0)
         discrepancy += jnp.where(in_fourth, bilinear * position * velocity, 0.0)
         physics = jnp.asarray(PHYSICS, position.dtype)

@@ -8,8 +8,6 @@ another study, is recognised and left out.
 import hashlib
 import io
 import json
-import os
-import uuid
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lisdd_jax.files import write_whole
 from lisdd_jax.study.execution import Chunk
 from lisdd_jax.study.settings import differences, digest
 
@@ -38,7 +37,7 @@ class StudyFolder:
         named: dict[str, Any] = {_METRIC + name: values for name, values in chunk.metrics.items()}
         np.savez(buffer, intervals=chunk.intervals, **named)
         content = buffer.getvalue()
-        _write(self.path / self._name(content), content)
+        write_whole(self.path / self._name(content), content, durable=True)
 
     def chunks(self) -> Iterator[Chunk]:
         """Every whole chunk; chunks may overlap if several runs wrote at once.
@@ -108,7 +107,7 @@ def open_folder(
         raise ValueError(f"out_dir {path} must be one folder that all processes share")
     else:
         path.mkdir(parents=True, exist_ok=True)
-        _write(path / _SETTINGS, json.dumps(settings, indent=1).encode())
+        write_whole(path / _SETTINGS, json.dumps(settings, indent=1).encode(), durable=True)
     return StudyFolder(path, digest(settings))
 
 
@@ -123,19 +122,3 @@ def read_settings(path: str | Path) -> dict[str, Any]:
         return dict(json.loads(file.read_text()))
     except (OSError, ValueError) as error:
         raise ValueError(f"{file} must hold the settings of a study: {error}") from None
-
-
-def _write(path: Path, content: bytes) -> None:
-    # Process numbers are not unique among the hosts that share a folder.
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    # The new name itself is on the disk only once the folder is.
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -20,7 +20,6 @@ import difflib
 import importlib
 import inspect
 import sys
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -29,7 +28,8 @@ from typing import Any
 
 import jax
 
-from lisdd_jax.config import Config
+from lisdd_jax.config import Config, PublishedConfig, settings_of
+from lisdd_jax.files import read_toml
 from lisdd_jax.study import metrics, pipeline, scenarios
 from lisdd_jax.study.engine import run_study
 from lisdd_jax.study.scenarios import Sample
@@ -52,9 +52,9 @@ class StudySpec:
         ``simulate(key, **params) -> Sample`` that can be imported from the working folder.
       num_rows, library: of a built-in scenario.
       num_replications, seed: of the study.
-      mode: of ``pipeline.MODES``.
+      mode: of ``config.MODES``.
       quantiles: levels to report beside the means.
-      config: fields of ``Config`` by name.
+      config: settings of the method by name.
     """
 
     grid: Mapping[str, Any]
@@ -95,12 +95,9 @@ def load(path: str | Path) -> StudySpec:
         value of a wrong kind.
     """
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or error
-        raise StudySpecError(f"study {str(path)!r} cannot be read: {reason}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StudySpecError(f"study {str(path)!r} is no valid TOML: {error}") from None
+        content = read_toml(path, "study")
+    except ValueError as error:
+        raise StudySpecError(str(error)) from None
     known = [entry.name for entry in fields(StudySpec)]
     for name, value in content.items():
         if name not in known:
@@ -163,7 +160,7 @@ def _import(path: str) -> Callable[..., Sample]:
 
 
 @lru_cache
-def evaluator(config: Config) -> Callable[..., dict[str, jax.Array]]:
+def evaluator(config: Config | PublishedConfig) -> Callable[..., dict[str, jax.Array]]:
     """Diagnose a sample and measure the result; cells of equal width over the sample's range."""
 
     def evaluate(sample: Sample, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
@@ -186,10 +183,7 @@ def run(spec: StudySpec, **options: Any) -> StudyResult:
     Raises:
       StudySpecError, ValueError: something in the specification does not fit.
     """
-    try:
-        config = pipeline.config_of(spec.mode, **spec.config)
-    except TypeError as error:
-        raise StudySpecError(f"config: {error}") from None
+    config = settings_of(spec.mode, spec.config)
     return run_study(
         find_simulator(spec),
         evaluator(config),

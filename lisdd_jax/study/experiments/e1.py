@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax.numerics import cell_sums
-from lisdd_jax.partition import cell_index
+from lisdd_jax.statistics.partition import cell_index
 from lisdd_jax.study import pipeline, scenarios
 from lisdd_jax.study.experiments import oscillator_runs as runs
 from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row, summarize

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.candidate_regions import CandidateRegions, diagnose_regions
-from lisdd_jax.config import Config
+from lisdd_jax.candidates import CandidateRegions, diagnose_regions
+from lisdd_jax.config import PublishedConfig
 from lisdd_jax.study import scenarios
 from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
@@ -48,7 +48,7 @@ TABLES = Tables(
 
 
 @lru_cache
-def evaluator(config: Config) -> Callable[..., dict[str, jax.Array]]:
+def evaluator(config: PublishedConfig) -> Callable[..., dict[str, jax.Array]]:
     """Declared regions at every level, for both scales."""
     lower, upper = jnp.array(CANDIDATE_REGIONS).T
 
@@ -104,7 +104,7 @@ def run(setup: Setup) -> Experiment:
       ``evidence`` per region (param ``region``), ``-log10 p``.
     """
     result = setup.study(
-        "E5", scenarios.several_regions(setup.num_rows), evaluator(setup.config("paper")), GRID
+        "E5", scenarios.several_regions(setup.num_rows), evaluator(setup.paper_config()), GRID
     )
     found = result.cells[0].metrics
     rows: list[Row] = []
@@ -130,6 +130,9 @@ def run(setup: Setup) -> Experiment:
             ]
     settings = {
         **setup.describe(),
+        # Whatever the mode, the published stages run, under their settings.
+        "method": PublishedConfig.method,
+        "config": dict.fromkeys(setup.modes, setup.describe_config("paper")),
         "grid": GRID,
         "candidate_regions": [list(region) for region in CANDIDATE_REGIONS],
         "discrepant": list(DISCREPANT),

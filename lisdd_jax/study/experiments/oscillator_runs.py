@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax import detection, prediction, selection
-from lisdd_jax.config import Config
-from lisdd_jax.numerics import random_split
-from lisdd_jax.results import Diagnosis
+from lisdd_jax import prediction
+from lisdd_jax.config import Config, PublishedConfig
+from lisdd_jax.results import Diagnosis, in_interval
+from lisdd_jax.statistics import holdout, splits
+from lisdd_jax.statistics.f_tests import partial_f
 from lisdd_jax.status import is_failure
 from lisdd_jax.study import baselines, metrics, pipeline, scenarios
 from lisdd_jax.study.scenarios import HALF_WIDTH, Sample
@@ -64,7 +65,7 @@ def library_simulator(num_rows: int) -> Callable[..., Sample]:
 
 
 @lru_cache
-def library_evaluator(config: Config) -> Callable[..., Metrics]:
+def library_evaluator(config: Config | PublishedConfig) -> Callable[..., Metrics]:
     """Form recovery alone."""
 
     def evaluate(sample: Sample, key: jax.Array, **params: Any) -> Metrics:
@@ -74,24 +75,17 @@ def library_evaluator(config: Config) -> Callable[..., Metrics]:
     return evaluate
 
 
-def in_regions(found: Diagnosis, axis: jax.Array) -> jax.Array:
-    """Rows inside any region of a diagnosis, ``(n,)`` bool."""
-    regions = found.regions
-    inside = (axis[:, None] >= regions.lower) & (axis[:, None] < regions.upper)
-    return jnp.any(inside & regions.present, axis=1)
-
-
 def naive_rejection(found: Diagnosis, sample: Sample, alpha: jax.Array | float) -> jax.Array:
     """Whether the F-test rejects on the rows that chose region and form: the invalid shortcut."""
-    inside = in_regions(found, sample.axis)
+    inside = jnp.any(found.regions.contains(sample.axis), axis=0)
     extra = jnp.where(inside[:, None] & found.form.support, sample.features, 0.0)
     used = jnp.ones(len(sample.response), bool)
-    test = detection.partial_f(sample.design, extra, sample.response, used)
+    test = partial_f(sample.design, extra, sample.response, used)
     return ~is_failure(test.status) & (test.log_p_value < jnp.log(alpha))
 
 
 @lru_cache
-def pipeline_evaluator(config: Config, num_rows: int) -> Callable[..., Metrics]:
+def pipeline_evaluator(config: Config | PublishedConfig, num_rows: int) -> Callable[..., Metrics]:
     """All that E1 to E4 ask of the pipeline: its metrics, the naive test, and forecasts."""
     simulate = scenarios.oscillator(num_rows)
 
@@ -141,14 +135,16 @@ def baseline_evaluator(num_rows: int, num_bootstraps: int) -> Callable[..., Metr
             out[f"physics_bias_{name}"] = bias
             out[f"form_recovery_{name}"] = jnp.all((model.weights != 0) == sample.support[0])
             out[f"num_terms_{name}"] = jnp.sum(model.weights != 0)
-            out[f"rmse_{name}"] = metrics.rmse(baselines.predict(model, fresh), fresh)
+            out[f"rmse_{name}"] = metrics.rmse(baselines.forecast(model, fresh), fresh)
         return out
 
     return evaluate
 
 
 def _forced_test(
-    inputs: tuple[jax.Array, jax.Array, jax.Array], sample: Sample, config: Config
+    inputs: tuple[jax.Array, jax.Array, jax.Array],
+    sample: Sample,
+    config: Config | PublishedConfig,
 ) -> jax.Array:
     """P-value of the F-test of the best form in the most energetic cell of the rows in ``choose``.
 
@@ -160,9 +156,9 @@ def _forced_test(
     evidence = found.cells.log_p_value
     cell = jnp.argmin(jnp.where(jnp.isnan(evidence), jnp.inf, evidence))
     lower, upper = found.cells.lower[cell], found.cells.upper[cell]
-    inside = (sample.axis >= lower) & (sample.axis < upper)
+    inside = in_interval(sample.axis, lower, upper)
     residuals = sample.response - sample.design @ found.coefficients
-    chosen, _ = selection.select_by_chance(
+    chosen, _ = holdout.select_by_chance(
         key_half,
         sample.features,
         residuals,
@@ -171,17 +167,17 @@ def _forced_test(
         jnp.asarray(config.tolerance, residuals.dtype),
     )
     extra = jnp.where(inside[:, None] & chosen.support, sample.features, 0.0)
-    return detection.partial_f(sample.design, extra, sample.response, test).p_value
+    return partial_f(sample.design, extra, sample.response, test).p_value
 
 
 @lru_cache
-def forced_evaluator(config: Config) -> Callable[..., Metrics]:
+def forced_evaluator(config: Config | PublishedConfig) -> Callable[..., Metrics]:
     """The split and the naive test with the region forced to the most energetic cell."""
 
     def evaluate(sample: Sample, key: jax.Array, **params: Any) -> Metrics:
         key_half, key_tests = jax.random.split(key)
         everything = jnp.ones(len(sample.response), bool)
-        half = random_split.random_half(key_half, everything)
+        half = splits.random_half(key_half, everything)
         inputs = (
             jax.random.split(key_tests),
             jnp.stack([half, everything]),

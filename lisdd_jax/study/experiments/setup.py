@@ -8,10 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from lisdd_jax.config import Config
+from lisdd_jax.config import MODES, Config, PublishedConfig
 from lisdd_jax.study.engine import run_study
 from lisdd_jax.study.experiments.rows import Row
-from lisdd_jax.study.pipeline import MODES, config_of
 from lisdd_jax.study.progress import Progress
 from lisdd_jax.study.summary import StudyResult
 
@@ -26,7 +25,7 @@ class Setup:
     Attributes:
       num_replications: per cell.
       seed: of everything.
-      modes: algorithms to run, of ``pipeline.MODES``.
+      modes: algorithms to run, of ``config.MODES``.
       num_rows: rows of a data set.
       num_rows_forced: rows of a data set in the study of the test with a forced region.
       num_starts: random starts of the trimmed fit.
@@ -47,11 +46,20 @@ class Setup:
         """Check the modes."""
         unknown = set(self.modes) - set(MODES)
         if unknown or not self.modes:
-            raise ValueError(f"modes must be some of {MODES}, got {self.modes!r}")
+            raise ValueError(f"modes must be some of {tuple(MODES)}, got {self.modes!r}")
 
-    def config(self, mode: str) -> Config:
+    def config(self, mode: str) -> Config | PublishedConfig:
         """Settings of a mode."""
-        return config_of(mode, num_starts=self.num_starts)
+        return self.paper_config() if mode == "paper" else Config()
+
+    def paper_config(self) -> PublishedConfig:
+        """Settings of the published method."""
+        return PublishedConfig(num_starts=self.num_starts)
+
+    def describe_config(self, mode: str) -> dict[str, Any]:
+        """Settings of a mode as JSON values, with the method that they belong to."""
+        config = self.config(mode)
+        return {"method": config.method, **dataclasses.asdict(config)}
 
     def study(
         self, name: str, simulate: Any, evaluate: Any, grid: dict[str, Any], **options: Any
@@ -76,18 +84,10 @@ class Setup:
     def describe(self) -> dict[str, Any]:
         """The settings as JSON values."""
         kept = {k: v for k, v in vars(self).items() if k != "progress"}
-        modes = {
-            mode: {
-                name: value
-                for name, value in dataclasses.asdict(self.config(mode)).items()
-                if isinstance(value, bool | int | float | str)
-            }
-            for mode in self.modes
-        }
         return {
             **kept,
             "modes": list(self.modes),
-            "config": modes,
+            "config": {mode: self.describe_config(mode) for mode in self.modes},
             "precision": str(np.dtype(jax.dtypes.canonicalize_dtype(np.float64))),
             "platform": jax.default_backend(),
             "jax_version": jax.__version__,

@@ -1,0 +1,1 @@
+"""The published method: physics, regions, form and certificate as printed."""

@@ -1,0 +1,1 @@
+"""Shared pieces of the methods: pure functions over the arrays of one data set."""

@@ -1,0 +1,265 @@
+"""Every support of the candidate library, fitted and scored on separate rows.
+
+References:
+  docs/method.md, equations 9 to 11.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.tree_util import register_dataclass
+
+from lisdd_jax import validation
+from lisdd_jax.numerics import least_squares, scaling, tolerances
+from lisdd_jax.numerics.precision import full_precision
+from lisdd_jax.statistics import splits
+from lisdd_jax.statistics.supports import choose_support, index_sets, sizes, supports
+from lisdd_jax.status import Status, first_failure, is_failure, status_if
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Selection:
+    """The support chosen by holdout.
+
+    Attributes:
+      support: ``(L,)`` bool; all False under a failure.
+      coefficients: ``(L,)`` from the fit rows, 0 off the support.
+      error: holdout error of the chosen support.
+      errors: ``(S,)`` mean squared holdout error of every support, in the order of ``supports``;
+        inf where a support cannot be fitted.
+      equivalent: ``(S,)`` bool, supports within the tolerance of the lowest error.
+      status: int32.
+    """
+
+    support: jax.Array
+    coefficients: jax.Array
+    error: jax.Array
+    errors: jax.Array
+    equivalent: jax.Array
+    status: jax.Array
+
+
+class HalfSums(NamedTuple):
+    """What the choice needs of two halves of rows, the fit rows and the score rows.
+
+    Attributes:
+      factors: ``(2, L + 1, L + 1)`` triangular factors of terms and residuals, for the values.
+      products: ``(2, L + 1, L + 1)`` their sums of products, for the derivatives.
+      num_rows: ``(2,)`` rows in use.
+      nonfinite: whether some value is not finite.
+    """
+
+    factors: jax.Array
+    products: jax.Array
+    num_rows: jax.Array
+    nonfinite: jax.Array
+
+
+def _sum_halves(halves: jax.Array, num_rows: jax.Array) -> HalfSums:
+    """Sums of halves ``(2, m, L + 1)`` of terms and residuals."""
+    return HalfSums(
+        least_squares.compress(lax.stop_gradient(halves)),
+        jnp.einsum("hni,hnj->hij", halves, halves),
+        num_rows,
+        ~jnp.all(jnp.isfinite(halves)),
+    )
+
+
+def _with_derivatives(
+    fit: least_squares.LeastSquares, products: jax.Array
+) -> least_squares.LeastSquares:
+    """A fit with derivatives through sums of products of its terms and the residuals."""
+    direction = jnp.append(-lax.stop_gradient(fit.coefficients), 1.0)
+    left = products @ direction
+    return least_squares.with_derivatives(fit, products[:-1, :-1], left[:-1], left @ direction)
+
+
+def _score_supports(sums: HalfSums, index_set: np.ndarray) -> tuple[jax.Array, jax.Array]:
+    """Residual sum on the score rows, and rank check, for supports of one size."""
+    (fit_factor, score_factor), (fit_products, score_products) = sums.factors, sums.products
+
+    def one(indices: jax.Array) -> tuple[jax.Array, jax.Array]:
+        fit = least_squares.solve_factor(fit_factor[:, indices], fit_factor[:, -1])
+        misfit = score_factor[:, -1] - score_factor[:, indices] @ fit.coefficients
+        both = jnp.append(indices, -1)
+        live = _with_derivatives(fit, fit_products[both][:, both])
+        direction = jnp.append(-live.coefficients, 1.0)
+        left = direction @ score_products[both][:, both] @ direction
+        return least_squares.attach(jnp.sum(misfit**2), left), jnp.all(fit.independent)
+
+    return jax.vmap(one)(jnp.asarray(index_set))
+
+
+def _fit_support(
+    factor: jax.Array, products: jax.Array, support: jax.Array
+) -> least_squares.LeastSquares:
+    """Least squares of the residuals on the terms of a support, with derivatives in the rows."""
+    terms = jnp.where(support[None], factor[:, :-1], 0.0)
+    fit = least_squares.solve_factor(terms, factor[:, -1])
+    used = jnp.append(support, True)
+    return _with_derivatives(fit, jnp.where(used[:, None] & used[None], products, 0.0))
+
+
+class TermFit(NamedTuple):
+    """Terms fitted to all rows of a region: coefficients and standard errors ``(L,)``.
+
+    Off the support coefficients are 0 and standard errors NaN; these are NaN too where no degree of
+    freedom is left.
+    """
+
+    coefficients: jax.Array
+    stderr: jax.Array
+
+
+@full_precision
+def select_by_masks(
+    features: jax.Array,
+    residuals: jax.Array,
+    fit_mask: jax.Array,
+    score_mask: jax.Array,
+    max_terms: int,
+    tolerance: jax.Array,
+) -> Selection:
+    """The traced body of ``select_form``."""
+    columns = jnp.column_stack([features, residuals])
+    masks = jnp.stack([fit_mask, score_mask])
+    halves = jnp.where(masks[:, :, None], columns[None], 0.0)
+    return choose(_sum_halves(halves, jnp.sum(masks, axis=1)), max_terms, tolerance)[0]
+
+
+@full_precision
+def sum_halves(
+    key: jax.Array,
+    features: jax.Array,
+    residuals: jax.Array,
+    inside: jax.Array,
+    block: jax.Array | None = None,
+) -> HalfSums:
+    """Sums of two random halves of the rows in ``inside``, which divide no block."""
+    halves = splits.random_halves(key, inside, block)
+    columns = halves.take(jnp.column_stack([features, residuals]))
+    return _sum_halves(columns, jnp.sum(halves.used, axis=1))
+
+
+@full_precision
+def choose(sums: HalfSums, max_terms: int, tolerance: jax.Array) -> tuple[Selection, TermFit]:
+    """The support chosen on the score rows, and its terms fitted to all rows."""
+    num_terms = sums.factors.shape[-1] - 1
+    dtype = sums.factors.dtype
+    num_fit, num_score = sums.num_rows
+    scored = [_score_supports(sums, places) for places in index_sets(num_terms, max_terms)]
+    totals, determined = (jnp.concatenate(part) for part in zip(*scored, strict=True))
+    num_used = jnp.asarray(sizes(num_terms, max_terms), num_fit.dtype)
+    enough = (num_fit >= num_used) & (num_score > 0)
+    per_row = 1 / jnp.maximum(num_score, 1).astype(dtype)
+    errors = jnp.where(determined & enough, totals * per_row, jnp.inf)
+    # Errors that differ by rounding only, as with noise-free data, count as equal.
+    rounding = tolerances.HOLDOUT_TIE(dtype) ** 2 * jnp.sum(sums.factors[1, :, -1] ** 2) * per_row
+    best, within = choose_support(errors, num_used, tolerance, rounding)
+    status = first_failure(
+        status_if(sums.nonfinite, Status.NONFINITE_INPUT),
+        status_if(~jnp.any(jnp.isfinite(errors)), Status.NO_USABLE_TERMS),
+        status_if(jnp.any(~determined & enough), Status.RANK_DEFICIENT_TERMS),
+    )
+    failed = is_failure(status)
+    support = jnp.asarray(supports(num_terms, max_terms))[best] & ~failed
+    fit = _fit_support(sums.factors[0], sums.products[0], support)
+    chosen = Selection(
+        support=support,
+        coefficients=fit.coefficients,
+        error=jnp.where(failed, jnp.nan, errors[best]),
+        errors=errors,
+        equivalent=within,
+        status=status,
+    )
+    return chosen, _fit_terms(sums, support)
+
+
+def _fit_terms(sums: HalfSums, support: jax.Array) -> TermFit:
+    both = least_squares.compress(jnp.concatenate(lax.stop_gradient(sums.factors)))
+    fit = _fit_support(both, jnp.sum(sums.products, axis=0), support)
+    degrees = jnp.sum(sums.num_rows) - jnp.sum(fit.independent)
+    per_degree = fit.residual_sum / jnp.maximum(degrees, 1).astype(fit.residual_sum.dtype)
+    variance = jnp.where(degrees > 0, per_degree, jnp.nan)
+    squares = jnp.sum(fit.inverse_factor**2, axis=1) * variance
+    return TermFit(fit.coefficients, jnp.where(support, scaling.root(squares), jnp.nan))
+
+
+@full_precision
+def select_by_chance(
+    key: jax.Array,
+    features: jax.Array,
+    residuals: jax.Array,
+    inside: jax.Array,
+    max_terms: int,
+    tolerance: jax.Array,
+    block: jax.Array | None = None,
+) -> tuple[Selection, TermFit]:
+    """The choice by two random halves of the rows in ``inside``, and its terms fitted to both."""
+    return choose(sum_halves(key, features, residuals, inside, block), max_terms, tolerance)
+
+
+_select_jitted = partial(jax.jit, static_argnames="max_terms")(select_by_masks)
+
+
+def select_form(
+    features: Any,
+    residuals: Any,
+    fit_mask: Any,
+    score_mask: Any,
+    *,
+    max_terms: int,
+    tolerance: Any,
+) -> Selection:
+    """Choose the terms that explain residuals, by exhaustive holdout.
+
+    Every support of at most ``max_terms`` terms is fitted by least squares on the fit rows and
+    scored by its mean squared error on the score rows. Chosen is the smallest size that has a
+    support with an error of at most ``(1 + tolerance)`` times the lowest; of those of that size,
+    the one with the lowest error. Both halves are first reduced to triangular factors, so the cost
+    per support does not depend on the number of rows.
+
+    Differentiable in features and residuals for the chosen support.
+
+    Args:
+      features: ``(n, L)`` candidate terms.
+      residuals: ``(n,)``.
+      fit_mask, score_mask: ``(n,)`` bool, disjoint.
+      max_terms: largest support (static).
+      tolerance: relative excess of error within which a smaller support wins.
+
+    Returns:
+      A ``Selection``; status ``NO_USABLE_TERMS`` when no support could be fitted and scored,
+      ``RANK_DEFICIENT_TERMS`` (a note) when some could not for collinearity.
+
+    Raises:
+      ValueError, TypeError: shapes, types or concrete values do not fit.
+
+    References:
+      Wang, Localized and identifiable discovery of model discrepancy, stage 3.
+    """
+    features = validation.float_array("features", features)
+    residuals = validation.float_array("residuals", residuals)
+    shapes = validation.Shapes()
+    shapes.check("features", features.shape, ("n", "L"))
+    shapes.check("residuals", residuals.shape, ("n",))
+    validation.common_dtype(features=features, residuals=residuals)
+    fit_mask = validation.mask_array(fit_mask, features.shape[0])
+    score_mask = validation.mask_array(score_mask, features.shape[0])
+    validation.check_filled(features=features)
+    if all(map(validation.is_concrete, (fit_mask, score_mask))):
+        shared = int(np.sum(np.asarray(fit_mask) & np.asarray(score_mask)))
+        if shared:
+            raise ValueError(f"fit_mask and score_mask must be disjoint, got {shared} rows in both")
+    validation.check_finite("features", features, fit_mask | score_mask)
+    validation.check_finite("residuals", residuals, fit_mask | score_mask)
+    validation.check_count("max_terms", max_terms, 1)
+    validation.check_number("tolerance", tolerance, 0.0, float("inf"))
+    tolerance = jnp.asarray(tolerance, features.dtype)
+    return _select_jitted(features, residuals, fit_mask, score_mask, max_terms, tolerance)

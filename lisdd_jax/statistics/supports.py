@@ -1,0 +1,106 @@
+"""Supports of the candidate library: their order, and the rule that chooses one.
+
+References:
+  docs/method.md, equation 11.
+"""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_MAX_SUPPORTS = 200_000
+
+
+def index_sets(num_terms: int, max_terms: int) -> list[np.ndarray]:
+    """Positions of the terms of every support, ``(S_k, k)`` for each size ``k``.
+
+    Raises:
+      ValueError: there are too many.
+    """
+    sizes = range(1, min(max_terms, num_terms) + 1)
+    total = sum(math.comb(num_terms, size) for size in sizes)
+    if total > _MAX_SUPPORTS:
+        raise ValueError(
+            f"max_terms must leave at most {_MAX_SUPPORTS} supports of {num_terms} terms,"
+            f" got {total} with max_terms = {max_terms}"
+        )
+    return [np.array(list(itertools.combinations(range(num_terms), size))) for size in sizes]
+
+
+def supports(num_terms: int, max_terms: int) -> np.ndarray:
+    """Every non-empty support of at most ``max_terms`` terms.
+
+    Args:
+      num_terms: size of the library.
+      max_terms: largest support.
+
+    Returns:
+      ``(S, num_terms)`` bool; by size, and in lexicographic order of positions within a size.
+
+    Example:
+      >>> supports(3, 2).astype(int).tolist()
+      [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
+    """
+    rows = []
+    for index_set in index_sets(num_terms, max_terms):
+        table = np.zeros((len(index_set), num_terms), bool)
+        np.put_along_axis(table, index_set, True, axis=1)
+        rows.append(table)
+    return np.concatenate(rows)
+
+
+def sizes(num_terms: int, max_terms: int) -> np.ndarray:
+    """Number of terms of every support, ``(S,)`` int32."""
+    return supports(num_terms, max_terms).sum(axis=1).astype(np.int32)
+
+
+def term_places(num_terms: int, max_terms: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the terms of every support and which of them are in use, each ``(S, m)``.
+
+    Positions out of use repeat the first.
+
+    Example:
+      >>> place, used = term_places(2, 2)
+      >>> place.tolist(), used.astype(int).tolist()
+      ([[0, 0], [1, 1], [0, 1]], [[1, 0], [1, 0], [1, 1]])
+    """
+    table = supports(num_terms, max_terms)
+    used = np.arange(min(max_terms, num_terms)) < table.sum(axis=1)[:, None]
+    order = np.argsort(~table, axis=1, kind="stable")[:, : used.shape[1]]
+    return np.where(used, order, order[:, :1]), used
+
+
+class Choice(NamedTuple):
+    """Position of the chosen support, and which ones ``(S,)`` are within the tolerance."""
+
+    position: jax.Array
+    equivalent: jax.Array
+
+
+def choose_support(
+    errors: jax.Array,
+    num_terms: np.ndarray | jax.Array,
+    tolerance: jax.Array,
+    rounding: jax.Array | float = 0.0,
+) -> Choice:
+    """The lowest error of the smallest size that has an error within the tolerance of the lowest.
+
+    Args:
+      errors: ``(S,)`` held-out errors, inf where a support cannot be judged.
+      num_terms: ``(S,)`` sizes of the supports.
+      tolerance: relative excess of error within which a smaller support wins.
+      rounding: differences of errors up to it are none.
+
+    Returns:
+      A ``Choice``; position 0 and nothing equivalent where no support can be judged.
+    """
+    size = jnp.asarray(num_terms, jnp.int32)
+    limit = (1 + tolerance) * jnp.min(errors) + rounding
+    equivalent = (errors <= limit) & jnp.isfinite(errors)
+    smallest = jnp.min(jnp.where(equivalent, size, np.iinfo(np.int32).max))
+    eligible = equivalent & (size == smallest)
+    return Choice(jnp.argmin(jnp.where(eligible, errors, jnp.inf)), equivalent)

@@ -1,0 +1,1 @@
+"""Least trimmed squares: random starts, concentration steps, and the search that runs them."""

@@ -1,0 +1,13 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lisdd_jax.numerics import columns
+
+
+@pytest.mark.parametrize("num", [1, 3, 4, 5, 9])
+def test_combined_columns(num):
+    rng = np.random.default_rng(num)
+    weights, values = rng.normal(size=num), rng.normal(size=(50, num))
+    tall = columns.along_rows(jnp.asarray(values))
+    np.testing.assert_allclose(columns.combine(weights, tall), values @ weights, rtol=1e-12)

@@ -1,0 +1,49 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lisdd_jax.numerics import float_order
+
+DTYPES = (jnp.float32, jnp.float64)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_integers_are_in_the_order_of_floats(dtype):
+    tiny = float(jnp.finfo(dtype).tiny)
+    largest = float(jnp.finfo(dtype).max)
+    values = jnp.array(
+        [-jnp.inf, -largest, -1.5, -tiny, 0.0, tiny, 1e-3, 2.0, largest, jnp.inf], dtype
+    )
+    found = float_order.to_integer(values)
+    assert (found[1:] > found[:-1]).all()
+    np.testing.assert_array_equal(float_order.from_integer(found, dtype), values)
+    assert float_order.to_integer(jnp.array(-0.0, dtype)) == float_order.to_integer(
+        jnp.array(0.0, dtype)
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_extremes_keep_subnormals(dtype):
+    smallest = np.finfo(dtype).smallest_subnormal
+    values = np.array([3.0, smallest, 2 * smallest, -smallest], dtype)
+    assert np.asarray(float_order.least(values[:3])).tobytes() == smallest.tobytes()
+    assert np.asarray(float_order.least(values)).tobytes() == (-smallest).tobytes()
+    assert np.asarray(float_order.greatest(values[1:])).tobytes() == values[2].tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_extremes_by_integers(dtype):
+    values = np.random.default_rng(0).standard_cauchy((3, 41)).astype(dtype)
+    values[1, 4], values[2, 7] = np.inf, -np.inf
+    chosen = np.arange(41) % 3 == 1
+    np.testing.assert_array_equal(float_order.least(values), values.min(axis=1))
+    np.testing.assert_array_equal(float_order.greatest(values), values.max(axis=1))
+    np.testing.assert_array_equal(float_order.least(values, chosen), values[:, chosen].min(axis=1))
+    np.testing.assert_array_equal(
+        float_order.greatest(values, chosen), values[:, chosen].max(axis=1)
+    )
+    nothing = np.zeros(41, bool)
+    assert (float_order.least(values, nothing) == np.inf).all()
+    assert (float_order.greatest(values, nothing) == -np.inf).all()
+    values[0, 3] = np.nan
+    assert np.isnan(float_order.greatest(np.abs(values))).tolist() == [True, False, False]

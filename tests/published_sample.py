@@ -1,0 +1,35 @@
+"""One data set with a known answer, its physics and its halves, for the stages that follow."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lisdd_jax.config import PublishedConfig
+from lisdd_jax.dataset import prepare
+from lisdd_jax.published.physics import fit_physics
+
+NUM, CELLS, TERMS = 240, 6, 4
+EDGES = np.linspace(-1, 1, CELLS + 1)
+CONFIG = PublishedConfig(num_cells=CELLS, num_starts=50)
+CHECKED = CONFIG.checked(jnp.float64)
+
+
+def arrays(seed, weight=3.0):
+    """Design, response, axis, features; the second term is missing beyond 1/3."""
+    rng = np.random.default_rng(seed)
+    x, other = rng.uniform(-1, 1, NUM), rng.normal(size=NUM)
+    design = np.column_stack([x, other])
+    features = np.column_stack([np.sin(3 * x), x**2, other**2, x * other])
+    response = design @ [1.5, -1.0] + np.where(x > 1 / 3, weight * x**2, 0.0)
+    return design, response + 0.2 * rng.normal(size=NUM), x, features
+
+
+@jax.jit
+def fitted(key, design, response, x, features, mask, block=None):
+    data, status = prepare(design, response, x, features, jnp.asarray(EDGES), mask, block)
+    return data, fit_physics(key, data, status, CHECKED)
+
+
+def blocks(seed, size=3):
+    """Neighbours along the record in blocks of about so many rows."""
+    return np.repeat(np.random.default_rng(seed).permutation(NUM), size)[:NUM].astype(np.int32)

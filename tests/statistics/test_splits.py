@@ -1,0 +1,116 @@
+import brute_force
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lisdd_jax.statistics import splits
+
+NUM = 41
+ranks = jax.jit(splits.unit_ranks)
+halve = jax.jit(splits.random_halves)
+fold = jax.jit(splits.random_folds, static_argnums=2)
+
+
+def labels(seed, num_blocks=12):
+    """Labels of any size and order; rows of a block need not be neighbours."""
+    rng = np.random.default_rng(seed)
+    names = rng.choice(np.arange(-(2**31) + 1, 2**31 - 1, 7), num_blocks, replace=False)
+    return names[rng.integers(num_blocks, size=NUM)].astype(np.int32), rng.random(NUM) < 0.8
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_units_are_ranked_by_their_first_row(seed):
+    block, mask = labels(seed)
+    for given in (None, block):
+        expected = brute_force.unit_ranks(mask, given)
+        found = ranks(mask, given)
+        for i in np.flatnonzero(mask):
+            assert found[i] == expected[i]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_halves_are_those_of_the_coins(seed):
+    block, mask = labels(seed)
+    key = jax.random.key(seed)
+    coins = np.asarray(jax.random.bernoulli(key, 0.5, (NUM // 2 + 1,)))
+    for given in (None, block):
+        expected = brute_force.halves(coins, mask, given)
+        found = halve(key, mask, given)
+        assert np.flatnonzero(found.first).tolist() == expected[0]
+        for rows, used, half in zip(found.rows, found.used, expected, strict=True):
+            assert rows[used].tolist() == half
+
+
+@pytest.mark.parametrize("num_folds", [2, 4, 5])
+def test_no_split_divides_a_block(num_folds):
+    for seed in range(20):
+        block, mask = labels(seed, num_blocks=1 + seed % 15)
+        key = jax.random.key(seed)
+        parts = (halve(key, mask, block).first, fold(key, mask, num_folds, block))
+        for part in parts:
+            for label in np.unique(block[mask]):
+                assert len(np.unique(np.asarray(part)[mask & (block == label)])) == 1
+
+
+def test_one_block_is_one_half():
+    mask = np.ones(NUM, bool)
+    found = halve(jax.random.key(0), mask, np.zeros(NUM, np.int32))
+    assert sorted(found.used.sum(axis=1).tolist()) == [0, NUM]
+
+
+@pytest.mark.parametrize("num_folds", [1, 3, 4])
+def test_every_fold_comes_once_in_so_many_units(num_folds):
+    mask = np.random.default_rng(1).random(NUM) < 0.8
+    whole = NUM // num_folds * num_folds
+    found = np.asarray(fold(jax.random.key(0), mask, num_folds))[mask]
+    turns = found[: mask.sum() // num_folds * num_folds].reshape(-1, num_folds)
+    assert (np.sort(turns, axis=1) == np.arange(num_folds)).all()
+    assert whole <= NUM
+
+
+def test_folds_are_equally_likely_everywhere():
+    keys, mask = jax.random.split(jax.random.key(5), 3000), np.ones(9, bool)
+    found = jax.jit(jax.vmap(lambda key: splits.random_folds(key, mask, 3)))(keys)
+    shares = np.mean(np.asarray(found)[..., None] == np.arange(3), axis=0)
+    np.testing.assert_allclose(shares, 1 / 3, atol=5 * np.sqrt(2 / 9 / 3000))
+
+
+def test_random_half_takes_one_of_every_two_rows_in_use():
+    mask = np.arange(41) % 4 != 0
+    keys = jax.random.split(jax.random.key(3), 2000)
+    halves = np.asarray(jax.jit(jax.vmap(splits.random_half, (0, None)))(keys, mask))
+    assert not halves[:, ~mask].any()
+    pairs = halves[:, mask].reshape(2000, 15, 2)
+    assert (pairs.sum(axis=2) == 1).all()
+    error = 5 * np.sqrt(0.25 / 2000)
+    np.testing.assert_allclose(pairs[:, :, 0].mean(axis=0), 0.5, atol=error)
+    together = np.corrcoef(pairs[:, :, 0].T) - np.eye(15)
+    np.testing.assert_allclose(together, 0, atol=5 / np.sqrt(2000))
+
+
+def test_random_half_of_an_odd_number_of_rows():
+    keys = jax.random.split(jax.random.key(3), 2000)
+    halves = np.asarray(jax.jit(jax.vmap(splits.random_half, (0, None)))(keys, np.arange(41) < 31))
+    counts = halves.sum(axis=1)
+    assert set(counts) == {15, 16}
+    assert np.mean(counts == 15) == pytest.approx(0.5, abs=5 * np.sqrt(0.25 / 2000))
+
+
+def test_random_half_does_not_depend_on_padding():
+    key, mask = jax.random.key(0), jnp.ones(41, bool)
+    half = jax.jit(splits.random_half)
+    padded = half(key, jnp.concatenate([jnp.zeros(30, bool), mask, jnp.zeros(37, bool)]))
+    np.testing.assert_array_equal(padded[30:71], half(key, mask))
+
+
+def test_gathered_halves_are_the_masked_ones():
+    mask = np.random.default_rng(3).random(41) < 0.7
+    values = np.arange(41.0) + 1
+    split = jax.jit(splits.random_halves)
+    for seed in range(5):
+        halves = split(jax.random.key(seed), mask)
+        taken = np.asarray(halves.take(jnp.asarray(values)))
+        for half, chosen in zip(taken, (halves.first, mask & ~halves.first), strict=True):
+            np.testing.assert_array_equal(np.sort(half[half > 0]), values[np.asarray(chosen)])
+        assert abs(int(halves.used[0].sum()) - int(halves.used[1].sum())) <= 1
