@@ -31,6 +31,7 @@ class Verdict(enum.IntEnum):
     AMBIGUOUS_REGIME = 4
     NOT_IDENTIFIABLE = 5
     INSUFFICIENT_DATA = 6
+    HOLDS_NEARLY = 7
 
 
 _VERDICTS_OF_FAILURES = {
@@ -123,13 +124,15 @@ class Regions:
         region and form chosen on split A, on the rows held out; 0, 1 and 0 where split A shows no
         such region.
       same_rows: bool, the rows that gave this evidence also chose the intervals.
-      shared_test: ``(K,)`` bool, the evidence is one held-out test that stands for another interval
-        as well (default).
       lower_interval, upper_interval: ``(K, 2)`` 95 % confidence intervals of the ends (default).
       adjusted_p_value: ``(K,)`` the larger of that test and its heteroskedasticity-robust form, of
         several splits combined by ``combine_splits``, then adjusted over the regions for the
         false-discovery rate under any dependence (default).
       shared: bool, the regions share one mechanism; False where there is but one (default).
+      softness: ``(K, 2)`` half width over which the correction grows from zero at either end; 0
+        where it does at once, NaN where it jumps (default).
+      lacking: ``(K,)`` bool, no support predicts nearly as well as a change of the law's own
+        coefficients in the interval: the library lacks the term (default).
     """
 
     lower: jax.Array
@@ -146,11 +149,12 @@ class Regions:
     p_value: jax.Array
     log_p_value: jax.Array
     same_rows: jax.Array
-    shared_test: jax.Array
     lower_interval: jax.Array
     upper_interval: jax.Array
     adjusted_p_value: jax.Array
     shared: jax.Array
+    softness: jax.Array
+    lacking: jax.Array
 
     def contains(self, axis: jax.Array) -> jax.Array:
         """Whether rows lie in the regions, by ``in_interval``.
@@ -181,8 +185,8 @@ class Form:
       error: mean squared holdout error of the chosen support.
       errors: ``(S,)`` holdout error of every support, inf where it is rank-deficient.
       equivalent: ``(S,)`` bool, supports within the tolerance of the best error.
-      frequency: ``(S,)`` share of the random splits that chose each support on split A; NaN with
-        a single split (default).
+      certified: bool, held-out rows confirm the terms in a certified place (default); published:
+        that of the certificate.
       status: int32.
     """
 
@@ -192,7 +196,7 @@ class Form:
     error: jax.Array
     errors: jax.Array
     equivalent: jax.Array
-    frequency: jax.Array
+    certified: jax.Array
     status: jax.Array
 
 
@@ -228,6 +232,78 @@ class Certificate:
 
 @register_dataclass
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Place:
+    """The certificate of the place, from all rows and with the search for it paid for (default).
+
+    Attributes:
+      p_value, log_p_value: a bound: how often a law that holds everywhere to within a scatter, in
+        rows that are independent, would let some place stand out as much.
+      certified: bool, below ``alpha``.
+      region_log_p_value: ``(K,)`` the same for every region beside the others.
+    """
+
+    p_value: jax.Array
+    log_p_value: jax.Array
+    certified: jax.Array
+    region_log_p_value: jax.Array
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Exactness:
+    """The test that the law holds exactly, over changes in single directions (default).
+
+    Attributes:
+      statistic: largest squared score of a change.
+      p_value, log_p_value: paid for the search over runs and directions.
+      lower, upper: where on the axis that change lies; infinite at the ends of the axis.
+    """
+
+    statistic: jax.Array
+    p_value: jax.Array
+    log_p_value: jax.Array
+    lower: jax.Array
+    upper: jax.Array
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rival:
+    """Another law of the same form that explains other rows (default).
+
+    Attributes:
+      share: of rows and axis that it explains, over those that the law explains; 0 without a rival.
+      coefficients: ``(p,)`` of it; NaN without a rival.
+      gap: nats by which taking it for the law describes the data worse; inf without a rival.
+    """
+
+    share: jax.Array
+    coefficients: jax.Array
+    gap: jax.Array
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dependence:
+    """What rows have to do with each other (default).
+
+    Attributes:
+      axis_correlation, record_correlation: of the residuals of neighbours along the axis and in the
+        record, corrected for the local fits.
+      rows: how many rows of one place count as one, at least 1.
+      repeated: share of rows that equal another one.
+      significant: bool, some of it is beyond chance.
+    """
+
+    axis_correlation: jax.Array
+    record_correlation: jax.Array
+    rows: jax.Array
+    repeated: jax.Array
+    significant: jax.Array
+
+
+@register_dataclass
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Diagnosis:
     """Where the model is wrong, what is missing there, and whether the evidence is real.
 
@@ -239,13 +315,16 @@ class Diagnosis:
       regions: the discrepant intervals.
       form: the missing mechanism.
       test: the certificate from the held-out half.
+      place: the certificate of the place (default).
+      exactness: the test that the law holds exactly (default).
+      law_scatter: how nearly the law holds where it holds: root mean square of its own misfit, in
+        units of the response, noise taken off (default).
+      rival: another law of the same form (default).
+      everywhere: ``(L,)`` bool, terms that act on all rows rather than in a region (default).
+      dependence: of the rows (default).
+      outliers: ``(n,)`` bool, rows set aside as gross errors (default).
       num_rows: rows in use.
-      num_iterations: iterations of the clean-regime search.
-      runner_up: rows of the largest rival regime, which the physics fits with other coefficients,
-        over those of the clean one; 0 where there is none (default).
-      p_value_elsewhere: of the missing terms acting on the clean rows as well, with the same
-        coefficients; NaN where the clean rows say nothing about them, or are the majority
-        (default).
+      num_iterations: iterations of the clean-regime search (published).
       verdict: int32, a ``Verdict``.
       status: int32, a ``Status``; the first failure of the stages.
     """
@@ -257,9 +336,14 @@ class Diagnosis:
     regions: Regions
     form: Form
     test: Certificate
+    place: Place
+    exactness: Exactness
+    law_scatter: jax.Array
+    rival: Rival
+    everywhere: jax.Array
+    dependence: Dependence
+    outliers: jax.Array
     num_rows: jax.Array
     num_iterations: jax.Array
-    runner_up: jax.Array
-    p_value_elsewhere: jax.Array
     verdict: jax.Array
     status: jax.Array

@@ -8,8 +8,9 @@ import enum
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+
+from lisdd_jax.numerics.hosted import namespace
 
 FIRST_FAILURE = 100
 
@@ -152,31 +153,31 @@ def raise_if_failed(result: Any) -> None:
         raise FailedError(describe(int(failed[0])) + share)
 
 
-def first_failure(*statuses: jax.Array | int) -> jax.Array:
+def first_failure(*statuses: Any) -> Any:
     """The first failure among statuses in order; without one, the first note; else ``OK``."""
-    combined = jnp.int32(Status.OK)
-    for status in statuses:
-        status = jnp.asarray(status, jnp.int32)
-        takes_over = (combined == Status.OK) | (
+    combined = statuses[0]
+    for status in statuses[1:]:
+        takes_over = (combined == int(Status.OK)) | (
             (combined < FIRST_FAILURE) & (status >= FIRST_FAILURE)
         )
-        combined = jnp.where(takes_over, status, combined)
+        combined = namespace(status, combined).where(takes_over, status, combined)
     return combined
 
 
-def status_if(condition: jax.Array, status: Status) -> jax.Array:
-    """``status`` where the condition holds, else ``OK``."""
-    return jnp.where(condition, jnp.int32(status), jnp.int32(Status.OK))
+def status_if(condition: Any, status: Status) -> Any:
+    """``status`` where the condition holds, else ``OK``; int32."""
+    xp = namespace(condition)
+    return xp.where(condition, np.int32(status), np.int32(Status.OK))
 
 
-def is_failure(status: jax.Array) -> jax.Array:
+def is_failure(status: Any) -> Any:
     """Whether a status says that the estimates it concerns are undefined."""
     return status >= FIRST_FAILURE
 
 
-def nan_where(undefined: jax.Array, value: jax.Array) -> jax.Array:
+def nan_where(undefined: Any, value: Any) -> Any:
     """NaN where ``undefined``, with derivative zero there.
 
     A product with NaN would hand a NaN derivative to every data set of a batch of losses.
     """
-    return jnp.where(undefined, jnp.nan, value)
+    return namespace(undefined, value).where(undefined, np.nan, value)

@@ -10,6 +10,7 @@ from jax.tree_util import register_dataclass
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.columns import along_rows, combine
 from lisdd_jax.numerics.float_order import greatest, least
+from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.numerics.least_squares import (
     back_substitute,
     compress,
@@ -59,7 +60,8 @@ class Frame:
     def covariance(self, inverse: jax.Array) -> jax.Array:
         """Matrix ``(p, p)`` of the coefficients from one in the basis."""
         size = self.center.shape[0]
-        shift = jnp.eye(size, dtype=self.center.dtype) - jnp.outer(self.constant, self.center)
+        xp = namespace(inverse)
+        shift = xp.eye(size, dtype=self.center.dtype) - xp.outer(self.constant, self.center)
         mapping = shift @ self.transform
         return mapping @ inverse @ mapping.T
 

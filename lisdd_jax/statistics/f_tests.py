@@ -15,6 +15,7 @@ from jax.tree_util import register_dataclass
 from lisdd_jax import validation
 from lisdd_jax.numerics import least_squares, tails, tolerances
 from lisdd_jax.numerics.frame import whiten
+from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
@@ -67,8 +68,9 @@ def f_ratio(
     Returns:
       An ``FRatio`` of the floating-point type of ``gain``.
     """
-    df_num, df_den = (jnp.asarray(df).astype(gain.dtype) for df in (df_num, df_den))
-    return FRatio(gain / jnp.maximum(df_num, 1) / variance, df_num, df_den)
+    xp = namespace(gain)
+    df_num, df_den = (xp.asarray(df).astype(gain.dtype) for df in (df_num, df_den))
+    return FRatio(gain / xp.maximum(df_num, 1) / variance, df_num, df_den)
 
 
 def log_p_values(*ratios: FRatio) -> tuple[jax.Array, ...]:

@@ -9,8 +9,9 @@ import math
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+
+from lisdd_jax.numerics.hosted import namespace
 
 _MAX_SUPPORTS = 200_000
 
@@ -98,9 +99,10 @@ def choose_support(
     Returns:
       A ``Choice``; position 0 and nothing equivalent where no support can be judged.
     """
-    size = jnp.asarray(num_terms, jnp.int32)
-    limit = (1 + tolerance) * jnp.min(errors) + rounding
-    equivalent = (errors <= limit) & jnp.isfinite(errors)
-    smallest = jnp.min(jnp.where(equivalent, size, np.iinfo(np.int32).max))
+    xp = namespace(errors)
+    size = xp.asarray(num_terms, np.int32)
+    limit = (1 + tolerance) * xp.min(errors) + rounding
+    equivalent = (errors <= limit) & xp.isfinite(errors)
+    smallest = xp.min(xp.where(equivalent, size, np.iinfo(np.int32).max))
     eligible = equivalent & (size == smallest)
-    return Choice(jnp.argmin(jnp.where(eligible, errors, jnp.inf)), equivalent)
+    return Choice(xp.argmin(xp.where(eligible, errors, xp.inf)), equivalent)

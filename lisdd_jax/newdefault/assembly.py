@@ -1,0 +1,297 @@
+"""The results of a diagnosis, in the units of the data (docs/method.md, section 3.11)."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lisdd_jax import results
+from lisdd_jax.config import Config
+from lisdd_jax.newdefault.exactness import Exactness
+from lisdd_jax.newdefault.form import Everywhere, Form
+from lisdd_jax.newdefault.outcome import Map, Terms
+from lisdd_jax.newdefault.physics import Physics
+from lisdd_jax.newdefault.regions import Place
+from lisdd_jax.newdefault.rows import Final, FirstLook, Settled
+from lisdd_jax.numerics.frame import Frame
+from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.statistics.f_tests import FRatio
+from lisdd_jax.statistics.supports import sizes, supports
+from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
+
+_LOUD = 0.01
+"""Level at which a cell's noise counts as its own: unequal noise is no wrong mean."""
+
+
+class Units(NamedTuple):
+    """From working units to those of the data.
+
+    Attributes:
+      response: units of the response in one of the working column.
+      initial: ``(p,)`` first fit, in the frame.
+      terms: ``(L,)`` root mean squares that the terms were divided by.
+      frame: of the physics.
+      edges: ``(R_map + 1,)`` of the map.
+    """
+
+    response: Any
+    initial: Any
+    terms: Any
+    frame: Frame
+    edges: Any
+
+
+class Findings(NamedTuple):
+    """All that was found, in working units.
+
+    Attributes:
+      look, place, exactness: of the cells.
+      scatter: size of the law's scatter.
+      variance: of the noise.
+      certified: bool.
+      members: ``(R, K)`` bool, cells of the regions.
+      gains: ``(R,)`` nats of each.
+      form, terms, settled, final: of the regions.
+      law: the physics.
+      everywhere: terms on all rows.
+      share: of the rival.
+      map: cells of the map.
+      tests: held-out tests, ordinary and robust, ``(2,)`` each.
+      log_p: log p-values of the tests, then of the map.
+      supports: ``(2, R)`` supports tested.
+      verdict: int, of the method.
+      status: of the stages.
+    """
+
+    look: FirstLook
+    place: Place
+    exactness: Exactness
+    scatter: Any
+    variance: Any
+    certified: Any
+    members: Any
+    gains: Any
+    form: Form
+    terms: Terms
+    settled: Settled
+    final: Final
+    law: Physics
+    everywhere: Everywhere
+    share: Any
+    map: Map
+    tests: tuple[FRatio, FRatio]
+    log_p: tuple[Any, ...]
+    supports: Any
+    verdict: Any
+    status: Any
+
+
+def _at_terms(values: Any, terms: Terms, num_terms: int, empty: float) -> Any:
+    """Values ``(R, s)`` of the terms in use at their columns, ``(R, L)``."""
+    xp = namespace(values)
+    at = (terms.place[..., None] == np.arange(num_terms)) & terms.used[..., None]
+    total = xp.where(at, values[..., None], 0.0).sum(1)
+    return xp.where(xp.any(at, 1), total, empty)
+
+
+def make_cells(found: Findings, units: Units, alpha_cell: Any) -> results.Cells:
+    """The map over the axis."""
+    xp = namespace(found.variance)
+    cells, rows = found.map, found.final.map_rows
+    plain, own_noise, louder = found.log_p[2:]
+    log_p = xp.where(louder < float(np.log(_LOUD)), xp.maximum(plain, own_noise), plain)
+    flagged = (2 * rows[:, 3] >= rows[:, 0]) & (rows[:, 3] > 0)
+    return results.Cells(
+        lower=units.edges[:-1],
+        upper=units.edges[1:],
+        count=rows[:, 0].astype(np.int32),
+        mean=cells.mean * units.response,
+        rms=cells.rms * units.response,
+        statistic=xp.where(cells.misfit.defined, cells.misfit.statistic, xp.nan),
+        p_value=xp.exp(log_p),
+        log_p_value=log_p,
+        flagged=flagged,
+        noisier=(louder < xp.log(alpha_cell)) & ~flagged,
+    )
+
+
+def make_regions(found: Findings, units: Units) -> results.Regions:
+    """The regions, with the evidence of each beside the others."""
+    xp = namespace(found.variance)
+    settled, form, terms = found.settled, found.form, found.terms
+    present = xp.any(found.members, 1)
+    known = present[:, None]
+    num_terms = len(units.terms)
+    scale = (units.response / units.terms)[None]
+    below, above = xp.isinf(settled.lower) & present, xp.isinf(settled.upper) & present
+
+    def shown(values: Any) -> Any:
+        return xp.where(present.reshape((-1,) + (1,) * (values.ndim - 1)), values, xp.nan)
+
+    used = _at_terms(xp.where(terms.used, 1.0, 0.0), terms, num_terms, 0.0) > 0
+    coefficients = _at_terms(terms.coefficients, terms, num_terms, 0.0) * scale
+    log_p = shown(-found.gains)
+    return results.Regions(
+        lower=shown(xp.where(below, units.edges[0], settled.lower)),
+        upper=shown(xp.where(above, units.edges[-1], settled.upper)),
+        open_below=below,
+        open_above=above,
+        present=present,
+        count=xp.where(present, settled.count, 0),
+        support=used & known,
+        coefficients=xp.where(known, coefficients, 0.0),
+        stderr=shown(_at_terms(terms.stderr, terms, num_terms, np.nan) * scale),
+        equivalent=form.equivalent & known,
+        statistic=shown(2 * found.gains),
+        p_value=xp.exp(log_p),
+        log_p_value=log_p,
+        same_rows=xp.zeros((), bool),
+        lower_interval=shown(settled.lower_interval),
+        upper_interval=shown(settled.upper_interval),
+        adjusted_p_value=xp.minimum(xp.exp(log_p) * present.sum(), 1.0),
+        shared=form.shared,
+        softness=shown(xp.where(settled.is_kink, settled.softness, xp.nan).T),
+        lacking=form.lacking & present,
+    )
+
+
+def make_certificate(
+    found: Findings, cells: results.Cells, num_terms: int, config: Config
+) -> results.Certificate:
+    """The held-out test of the fold that confirms less."""
+    xp = namespace(found.variance)
+    log_p, robust = found.log_p[:2]
+    present = xp.any(found.members, 1)
+    nothing = ~xp.any(present)
+    untested = xp.any(xp.isnan(log_p)) & ~nothing
+    status = first_failure(
+        found.status,
+        status_if(nothing, Status.NOTHING_FLAGGED),
+        status_if(untested, Status.TOO_FEW_TEST_ROWS),
+    )
+    defined = ~nothing & ~is_failure(status)
+    weaker = xp.argmax(xp.where(xp.isnan(log_p), -xp.inf, log_p))
+    shown = partial(nan_where, ~defined)
+    ratio = found.tests[0]
+    joint, joint_robust = log_p[weaker], xp.max(robust)
+    table = xp.asarray(supports(num_terms, config.max_terms))
+    tested = xp.any(table[found.supports] & present[None, :, None], (0, 1))
+    level = xp.log(config.alpha)
+    return results.Certificate(
+        statistic=shown(ratio.statistic[weaker]),
+        df_num=shown(ratio.df_num[weaker]),
+        df_den=shown(ratio.df_den[weaker]),
+        p_value=shown(xp.exp(joint)),
+        log_p_value=shown(joint),
+        p_value_robust=shown(xp.exp(joint_robust)),
+        reject=defined & found.certified & (joint < level) & (joint_robust < level),
+        support=tested & defined,
+        flagged=cells.flagged & defined,
+        status=status,
+    )
+
+
+def make_form(
+    found: Findings, regions: results.Regions, test: results.Certificate, max_terms: int
+) -> results.Form:
+    """The mechanism of the region that stands out most."""
+    xp = namespace(found.variance)
+    main = xp.argmax(xp.where(regions.present, found.gains, -1.0))
+    rows = xp.maximum(found.settled.count[main], 1)
+    nothing = ~xp.any(regions.present)
+    errors = found.form.errors[main] / rows
+    status = first_failure(
+        found.status,
+        status_if(nothing, Status.NOTHING_FLAGGED),
+        status_if(~found.form.usable[main] & ~nothing, Status.NO_USABLE_TERMS),
+        status_if(xp.any(xp.isinf(errors)) & ~nothing, Status.RANK_DEFICIENT_TERMS),
+    )
+    del max_terms
+    return results.Form(
+        support=regions.support[main],
+        coefficients=regions.coefficients[main],
+        stderr=regions.stderr[main],
+        error=nan_where(nothing, errors[found.form.support[main]]),
+        errors=nan_where(nothing, errors),
+        equivalent=regions.equivalent[main],
+        certified=test.reject & ~regions.lacking[main],
+        status=status,
+    )
+
+
+def make_evidence(found: Findings, units: Units) -> dict[str, Any]:
+    """Place, exactness, rival and dependence."""
+    xp = namespace(found.variance)
+    place, exact, look = found.place, found.exactness, found.look
+    num = look.cells.num
+    below = xp.where(exact.first <= 0, -xp.inf, look.places[exact.first])
+    above = xp.where(exact.end >= num, xp.inf, look.places[exact.end])
+    some = found.share > 0
+    rival = units.frame.coefficients(units.initial + units.response * place.rival_theta)
+    depend = look.dependence
+    return {
+        "place": results.Place(
+            p_value=xp.exp(-place.gain),
+            log_p_value=-place.gain,
+            certified=found.certified,
+            region_log_p_value=xp.where(xp.any(found.members, 1), -found.gains, xp.nan),
+        ),
+        "exactness": results.Exactness(
+            statistic=exact.statistic,
+            p_value=xp.exp(exact.log_p_value),
+            log_p_value=exact.log_p_value,
+            lower=below,
+            upper=above,
+        ),
+        "rival": results.Rival(
+            share=found.share,
+            coefficients=xp.where(some, rival, xp.nan),
+            gap=xp.where(some, place.rival_gap, xp.inf),
+        ),
+        "dependence": results.Dependence(
+            axis_correlation=depend.axis_correlation,
+            record_correlation=depend.record_correlation,
+            rows=depend.rows,
+            repeated=depend.repeated,
+            significant=depend.significant,
+        ),
+    }
+
+
+def assemble(found: Findings, units: Units, num_rows: Any, config: Config) -> results.Diagnosis:
+    """The diagnosis.
+
+    Args:
+      found: what was found.
+      units: of the data.
+      num_rows: rows in use.
+      config: settings.
+    """
+    xp = namespace(found.variance)
+    num_terms = len(units.terms)
+    failed = is_failure(found.status)
+    shown = partial(nan_where, failed)
+    cells = make_cells(found, units, config.alpha_cell)
+    regions = make_regions(found, units)
+    test = make_certificate(found, cells, num_terms, config)
+    form = make_form(found, regions, test, config.max_terms)
+    law, unit = found.law, units.response
+    table = xp.asarray(supports(num_terms, config.max_terms))
+    assert sizes(num_terms, config.max_terms).size == len(table)
+    return results.Diagnosis(
+        coefficients=shown(units.frame.coefficients(units.initial + unit * law.theta)),
+        covariance=shown(units.frame.covariance(law.covariance) * unit**2),
+        scale=shown(xp.sqrt(found.variance) * unit),
+        cells=cells,
+        regions=regions,
+        form=form,
+        test=test,
+        **make_evidence(found, units),
+        law_scatter=shown(found.scatter * unit),
+        everywhere=table[found.everywhere.support] & found.everywhere.wins,
+        outliers=found.settled.outlier,
+        num_rows=num_rows,
+        num_iterations=xp.zeros((), np.int32),
+        verdict=results.verdict_unless_failed(found.status, found.verdict),
+        status=found.status,
+    )

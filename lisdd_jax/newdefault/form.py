@@ -1,0 +1,269 @@
+"""What: the support that predicts held-out rows of the regions (docs/method.md, section 3.8).
+
+The rows are in two folds. Every support is fitted on either fold of a region and scored on the
+other. Beside the candidate terms stands the region's own change of the law in ``[1, axis,
+physics]``: where no support predicts nearly as well, the library lacks the term.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lisdd_jax.newdefault.layout import Layout
+from lisdd_jax.numerics import small_systems, tolerances
+from lisdd_jax.numerics.hosted import choose, namespace
+from lisdd_jax.statistics.supports import choose_support, sizes, supports, term_places
+
+_SEPARATION = 2.0
+"""Noise variances of held-out error, per further coefficient, that regions must gain by terms of
+their own: what a coefficient without effect costs in cross-fitting."""
+
+
+class Sums(NamedTuple):
+    """Sums of products of the regions and of what lies outside, in two folds.
+
+    Attributes:
+      gram: ``(R + 1, 2, m, m)``; the last entry is outside.
+      num_rows: ``(R + 1, 2)``.
+    """
+
+    gram: Any
+    num_rows: Any
+
+
+class Form(NamedTuple):
+    """The chosen terms.
+
+    Attributes:
+      support: ``(R,)`` int, row of ``supports``.
+      shared: bool, one mechanism for all regions.
+      errors: ``(R, S)`` held-out sum of squares of every support, inf where it is undetermined.
+      equivalent: ``(R, S)`` bool.
+      usable: ``(R,)`` bool, some support could be judged.
+      change: ``(R, q)`` bool, directions of the region's own change of the law.
+      lacking: ``(R,)`` bool, that change predicts better than any support.
+      error: ``(R,)`` held-out sum of squares of what predicts best.
+      use: ``(R, q + L)`` bool, columns of that.
+    """
+
+    support: Any
+    shared: Any
+    errors: Any
+    equivalent: Any
+    usable: Any
+    change: Any
+    lacking: Any
+    error: Any
+    use: Any
+
+
+def about_law(gram: Any, theta: Any, layout: Layout) -> Any:
+    """Sums of products with the response replaced by the residual of a law ``theta (p,)``."""
+    xp = namespace(gram)
+    change = xp.zeros((layout.size,), gram.dtype)
+    direction = xp.concatenate([change[:2], theta, change[layout.num_directions : -1]])
+    column = gram[..., -1] - gram[..., :-1] @ direction
+    last = column[..., -1] - column[..., :-1] @ direction
+    column = xp.concatenate([column[..., :-1], last[..., None]], -1)
+    top = xp.concatenate([gram[..., :-1, :-1], column[..., :-1, None]], -1)
+    return xp.concatenate([top, column[..., None, :]], -2)
+
+
+def _fit(gram: Any, place: Any, used: Any) -> tuple[Any, Any]:
+    """Coefficients ``(..., S, s)`` of columns at ``place (S, s)``, and whether they exist."""
+    xp = namespace(gram)
+    block = gram[..., place[:, :, None], place[:, None, :]]
+    both = xp.asarray(used[:, :, None] & used[:, None, :])
+    block = xp.where(both, block, xp.asarray(np.eye(place.shape[1]), gram.dtype)[None])
+    moment = xp.where(xp.asarray(used), gram[..., place, -1], 0.0)
+    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype))
+    return xp.where(xp.asarray(used), solved.solution, 0.0), xp.all(solved.independent, -1)
+
+
+def _left(gram: Any, place: Any, coefficients: Any) -> Any:
+    """Residual sums ``(..., S)`` of coefficients ``(..., S, s)``."""
+    xp = namespace(gram)
+    block = gram[..., place[:, :, None], place[:, None, :]]
+    fitted = xp.einsum("...i,...ij,...j->...", coefficients, block, coefficients)
+    cross = xp.sum(coefficients * gram[..., place, -1], -1)
+    return gram[..., -1, -1][..., None] - 2 * cross + fitted
+
+
+def cross_fit(gram: Any, place: np.ndarray, used: np.ndarray) -> Any:
+    """Held-out sums of squares ``(..., S)`` of supports, fitted on either fold and scored on the other.
+
+    Args:
+      gram: ``(..., 2, m, m)`` of two folds, the target last.
+      place: ``(S, s)`` columns of every support.
+      used: ``(S, s)`` bool, which of them are in use.
+    """
+    xp = namespace(gram)
+    coefficients, determined = _fit(gram, place, used)
+    other = gram[..., ::-1, :, :]
+    left = _left(other, place, coefficients)
+    return xp.where(xp.all(determined, -2), left.sum(-2), xp.inf)
+
+
+def own_change(gram: Any, variance: Any, layout: Layout) -> Any:
+    """Directions ``(R, q)`` of each region's own change of the law: one of them, or all.
+
+    By Schwarz's criterion; ``gram (R, m, m)`` of the residual.
+    """
+    xp = namespace(gram)
+    size = layout.num_directions
+    cross = gram[:, :size, -1]
+    square = xp.diagonal(gram, axis1=1, axis2=2)[:, :size]
+    single = xp.where(square > 0, cross**2 / xp.where(square > 0, square, 1.0), 0.0)
+    every = small_systems.solve(gram[:, :size, :size], cross, tolerances.gram(gram.dtype))
+    gain = xp.sum(every.solution * cross, -1)
+    price = variance * xp.log(xp.maximum(gram[:, 0, 0], 2))
+    one = xp.max(single, -1) - price - 2 * variance * float(np.log(size))
+    best = xp.argmax(single, -1)
+    alone = (one >= gain - every.rank * price)[:, None]
+    return xp.where(alone, np.arange(size)[None] == best[:, None], True)
+
+
+def _error_of_change(gram: Any, change: Any, layout: Layout) -> Any:
+    """Held-out sums of squares ``(R,)`` of each region's own change."""
+    xp = namespace(gram)
+    size = layout.num_directions
+    both = (change[:, :, None] & change[:, None, :])[:, None]
+    block = xp.where(both, gram[..., :size, :size], 0.0)
+    moment = xp.where(change[:, None], gram[..., :size, -1], 0.0)
+    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype)).solution
+    other = gram[:, ::-1]
+    fitted = xp.einsum("rfi,rfij,rfj->rf", solved, other[..., :size, :size], solved)
+    cross = xp.sum(solved * other[..., :size, -1], -1)
+    return (other[..., -1, -1] - 2 * cross + fitted).sum(-1)
+
+
+def choose_form(
+    sums: Sums,
+    theta: Any,
+    present: Any,
+    variance: Any,
+    layout: Layout,
+    max_terms: int,
+    tolerance: Any,
+) -> Form:
+    """Choose the terms of every region, of its own or shared by all.
+
+    Args:
+      sums: of the regions and outside.
+      theta: ``(p,)`` the law.
+      present: ``(R,)`` bool.
+      variance: of the noise.
+      layout: columns.
+      max_terms: largest support.
+      tolerance: relative excess of error within which a smaller support wins.
+    """
+    xp = namespace(theta)
+    regions = about_law(sums.gram[:-1], theta, layout)
+    place, used = term_places(layout.num_terms, max_terms)
+    place = place + layout.num_directions
+    size = sizes(layout.num_terms, max_terms)
+    total = regions[..., -1, -1].sum(-1)
+    rounding = tolerances.CANCELLATION(theta.dtype) * total
+    errors = xp.maximum(cross_fit(regions, place, used), rounding[:, None])
+    joint = cross_fit(regions.sum(0), place, used)
+    joint = xp.maximum(joint, rounding.sum())
+    own = [
+        choose_support(errors[r], size, tolerance, rounding[r]) for r in range(errors.shape[0])
+    ]
+    one = choose_support(joint, size, tolerance, rounding.sum())
+    position = xp.stack([choice.position for choice in own])
+    chosen = xp.take_along_axis(errors, position[:, None], 1)[:, 0]
+    apart = xp.where(present, chosen, 0.0).sum()
+    lengths = xp.asarray(size)
+    more = xp.where(present, lengths[position], 0).sum() - lengths[one.position]
+    allowance = _SEPARATION * variance * xp.maximum(more, 1).astype(theta.dtype)
+    several = present.sum() > 1
+    shared = several & xp.any(one.equivalent) & (joint[one.position] <= apart + allowance)
+    support = xp.where(shared, one.position, position)
+    equivalent = xp.where(shared, one.equivalent[None], xp.stack([c.equivalent for c in own]))
+    equivalent = equivalent & present[:, None]
+    change = own_change(regions.sum(1), variance, layout)
+    error = xp.take_along_axis(errors, support[:, None], 1)[:, 0]
+    by_change = _error_of_change(regions, change, layout)
+    lacking = present & (error > (1 + tolerance) * by_change + rounding)
+    terms = xp.asarray(supports(layout.num_terms, max_terms))[support]
+    nothing = xp.zeros_like(change)
+    use = xp.where(
+        lacking[:, None],
+        xp.concatenate([change, xp.zeros_like(terms)], 1),
+        xp.concatenate([nothing, terms], 1),
+    )
+    return Form(
+        support=support,
+        shared=shared & ~xp.any(lacking),
+        errors=xp.where(shared, joint[None], errors),
+        equivalent=equivalent,
+        usable=xp.any(equivalent, -1),
+        change=change,
+        lacking=lacking,
+        error=xp.where(lacking, by_change, error),
+        use=use & present[:, None],
+    )
+
+
+class Everywhere(NamedTuple):
+    """Terms that act on all rows, against terms that act in the regions.
+
+    Attributes:
+      wins: bool, a support acting everywhere predicts held-out rows as well as the regions do.
+      support: int, that support.
+      gain: noise variances of held-out error that it saves against the law alone.
+    """
+
+    wins: Any
+    support: Any
+    gain: Any
+
+
+def act_everywhere(
+    sums: Sums, form: Form, present: Any, num_ends: Any, variance: Any, layout: Layout, max_terms: int
+) -> Everywhere:
+    """Compare the best support on all rows with the regions, on held-out rows.
+
+    The regions pay for their ends, which all rows chose: ``2 log n`` variances each.
+
+    Args:
+      sums: of the regions and outside.
+      form: what was chosen for the regions.
+      present: ``(R,)`` bool.
+      num_ends: ends that do not lie at the end of the axis.
+      variance: of the noise.
+      layout: columns.
+      max_terms: largest support.
+    """
+    xp = namespace(variance)
+    place, used = term_places(layout.num_terms, max_terms)
+    physics = np.arange(layout.num_directions)[layout.physics]
+    law = np.broadcast_to(physics, (len(place), len(physics)))
+    wide = np.concatenate([law, place + layout.num_directions], 1)
+    in_use = np.concatenate([np.ones_like(law, bool), used], 1)
+    everywhere = cross_fit(sums.gram.sum(0), wide, in_use)
+    outside = cross_fit(sums.gram[-1], physics[None], np.ones((1, len(physics)), bool))[0]
+    local = outside + xp.where(present, form.error, 0.0).sum()
+    rows = xp.maximum(sums.num_rows.sum(), 2)
+    paid = local + 2 * xp.log(rows) * variance * num_ends
+    best = xp.argmin(everywhere)
+    gain = (outside - everywhere[best]) / variance
+    return Everywhere(everywhere[best] < paid, best, xp.where(xp.any(present), 0.0, gain))
+
+
+def split_supports(
+    sums: Sums, form: Form, theta: Any, variance: Any, layout: Layout, max_terms: int
+) -> Any:
+    """The support that either fold would choose by itself, ``(2, R)``, by Schwarz's criterion."""
+    xp = namespace(theta)
+    regions = about_law(sums.gram[:-1], theta, layout)
+    place, used = term_places(layout.num_terms, max_terms)
+    place = place + layout.num_directions
+    joint = xp.broadcast_to(regions.sum(0)[None], regions.shape)
+    regions = choose(form.shared, joint, regions)
+    coefficients, determined = _fit(regions, place, used)
+    left = xp.where(determined, _left(regions, place, coefficients), xp.inf)
+    rows = xp.maximum(sums.num_rows[:-1], 2)
+    price = xp.log(rows)[..., None] * variance * xp.asarray(used.sum(-1), theta.dtype)
+    return xp.argmin(left + price, -1).T

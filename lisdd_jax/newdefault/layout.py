@@ -1,0 +1,36 @@
+"""Where the columns of the default method stand: directions, candidate terms, response."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns ``[1, axis, physics (p), terms (L), response]``.
+
+    Attributes:
+      num_physics: ``p``.
+      num_terms: ``L``.
+    """
+
+    num_physics: int
+    num_terms: int
+
+    @property
+    def num_directions(self) -> int:
+        """Directions ``[1, axis, physics]`` in which a law may change."""
+        return self.num_physics + 2
+
+    @property
+    def physics(self) -> slice:
+        """The physics' columns."""
+        return slice(2, self.num_directions)
+
+    @property
+    def terms(self) -> slice:
+        """The candidate terms."""
+        return slice(self.num_directions, self.num_directions + self.num_terms)
+
+    @property
+    def size(self) -> int:
+        """Number of columns, the response too."""
+        return self.num_directions + self.num_terms + 1

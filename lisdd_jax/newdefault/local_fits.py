@@ -1,0 +1,154 @@
+"""What every cell says by itself: its own fit, its noise, and its gap from any law (section 3.2).
+
+Small work on sums of products, on the host or traced.
+"""
+
+from typing import Any, NamedTuple
+
+from lisdd_jax.numerics import small_systems, tolerances
+from lisdd_jax.numerics.hosted import namespace
+
+_PRIOR_ROWS = 2.0
+"""Degrees of freedom lent to a cell's variance by those of all cells: enough that none is zero."""
+
+_SCAN_PRIOR_ROWS = 8.0
+"""The same for scores, which sum over many cells and gain by steadier weights."""
+
+
+class LocalFits(NamedTuple):
+    """The cells' own fits; ``K`` cells, ``m = k + 1`` columns, the response last.
+
+    Attributes:
+      gram: ``(K, m, m)`` sums of products.
+      local: ``(K, d, m)`` coordinates of the columns in the cell's own directions.
+      rank: ``(K,)`` own directions.
+      num_rows: ``(K,)``.
+      variance: ``(K,)`` of the noise.
+      present: ``(K,)`` bool.
+    """
+
+    gram: Any
+    local: Any
+    rank: Any
+    num_rows: Any
+    variance: Any
+    present: Any
+
+
+class Noise(NamedTuple):
+    """The cells' noise.
+
+    Attributes:
+      pooled: variance over all cells.
+      steady: ``(K,)`` variances for scores.
+      degrees: ``(K,)`` degrees of freedom of the cells' own variances.
+      own: ``(K,)`` those variances.
+    """
+
+    pooled: Any
+    steady: Any
+    degrees: Any
+    own: Any
+
+
+class Beyond(NamedTuple):
+    """What the cells' own directions leave: candidate terms and the response about them.
+
+    Attributes:
+      score: ``(K, L)`` products of terms and response.
+      square: ``(K, L)`` of the terms; 0 where the cell's directions span a term.
+    """
+
+    score: Any
+    square: Any
+
+
+def fit_cells(
+    gram: Any, num_rows: Any, floor: Any, num_physics: int, full: Any
+) -> tuple[LocalFits, Noise, Beyond]:
+    """Fit every cell on its own.
+
+    Args:
+      gram: ``(K, m, m)`` sums of products of ``[1, axis, physics (p), terms (L), response]``.
+      num_rows: ``(K,)`` rows, as floats.
+      floor: variance at which residuals are rounding errors.
+      num_physics: ``p``.
+      full: bool, the cells have rows enough for all of ``[1, axis, physics]``; else only their
+        levels are fitted, and one set of slopes for all.
+
+    Returns:
+      Fits on the columns without the terms, the noise, and what the terms could add.
+    """
+    xp = namespace(gram)
+    size = num_physics + 2
+    tolerance = tolerances.gram(gram.dtype)
+    allowed = xp.concatenate([xp.ones(1, bool), xp.broadcast_to(full, (size - 1,))])
+    own = small_systems.eliminate(gram, size, allowed, tolerance)
+    present = num_rows > 0
+    rank = own.independent.sum(-1).astype(gram.dtype)
+    physics = slice(2, size)
+    slopes = small_systems.solve(
+        own.rest[:, physics, physics].sum(0), own.rest[:, physics, -1].sum(0), tolerance
+    )
+    common = xp.where(full, 0.0, slopes.solution)
+    left = own.rest[:, -1] - xp.einsum("p,kpm->km", common, own.rest[:, physics])
+    squares = xp.maximum(left[:, -1] - left[:, physics] @ common, 0.0)
+    share = num_rows / xp.maximum(num_rows.sum(), 1)
+    degrees = num_rows - rank - xp.where(full, 0.0, slopes.rank * share)
+    degrees = xp.where(present, xp.maximum(degrees, 1), 0.0)
+    pooled = squares.sum() / xp.maximum(degrees.sum(), 1)
+
+    def shrunk(prior: float) -> Any:
+        return (prior * pooled + squares) / (prior + degrees) + floor
+
+    terms = slice(size, gram.shape[-1] - 1)
+    diagonal = xp.diagonal(own.rest, axis1=1, axis2=2)[:, terms]
+    whole = xp.diagonal(gram, axis1=1, axis2=2)[:, terms]
+    beyond = diagonal > 1e-6 * whole
+    kept = [*range(size), gram.shape[-1] - 1]
+    fits = LocalFits(
+        gram=gram[:, kept][:, :, kept],
+        local=own.coordinates[:, :, kept],
+        rank=rank,
+        num_rows=num_rows,
+        variance=shrunk(_PRIOR_ROWS),
+        present=present,
+    )
+    noise = Noise(
+        pooled, shrunk(_SCAN_PRIOR_ROWS), degrees, squares / xp.maximum(degrees, 1)
+    )
+    found = Beyond(xp.where(beyond, left[:, terms], 0.0), xp.where(beyond, diagonal, 0.0))
+    return fits, noise, found
+
+
+def add_direction(
+    fits: LocalFits, gram: Any, term: Any, used: Any, full: Any, num_physics: int
+) -> LocalFits:
+    """The fits with one candidate term among the columns, and where cells are full their directions.
+
+    Args:
+      fits: without it.
+      gram: ``(K, m, m)`` of all columns.
+      term: int, which term.
+      used: bool, whether to add it; else its column is zero.
+      full: as for ``fit_cells``.
+      num_physics: ``p``.
+    """
+    xp = namespace(gram)
+    size = num_physics + 2
+    order = xp.concatenate([xp.arange(size), xp.reshape(size + term, (1,)), xp.full(1, -1)])
+    on = xp.concatenate([xp.ones(size, bool), xp.reshape(used, (1,)), xp.ones(1, bool)])
+    wider = xp.take(xp.take(gram, order, axis=1), order, axis=2)
+    wider = xp.where((on[:, None] & on)[None], wider, 0.0)
+    allowed = xp.concatenate([xp.ones(1, bool), xp.broadcast_to(full, (size,))])
+    own = small_systems.eliminate(wider, size + 1, allowed, tolerances.gram(gram.dtype))
+    return fits._replace(
+        gram=wider, local=own.coordinates, rank=own.independent.sum(-1).astype(gram.dtype)
+    )
+
+
+def spans(values: Any) -> Any:
+    """Sums over all runs of cells: ``(..., K)`` gives ``(..., K + 1, K + 1)`` at ``[first, end]``."""
+    xp = namespace(values)
+    running = xp.cumsum(xp.concatenate([xp.zeros_like(values[..., :1]), values], -1), -1)
+    return running[..., None, :] - running[..., :, None]

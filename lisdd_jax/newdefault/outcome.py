@@ -1,0 +1,234 @@
+"""From sums to results: the map, the terms, the rival, the verdict (docs/method.md, section 3.11)."""
+
+from typing import Any, NamedTuple
+
+from lisdd_jax.newdefault.form import Form, about_law
+from lisdd_jax.newdefault.layout import Layout
+from lisdd_jax.newdefault.physics import Physics
+from lisdd_jax.numerics import small_systems, tolerances
+from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.results import Verdict
+from lisdd_jax.statistics.f_tests import FRatio, f_ratio
+from lisdd_jax.statistics.supports import term_places
+
+
+TWO_LAWS = 0.48
+"""Share of a rival from which its law and the reported one are two laws of the data, and nobody but
+the user can say which is trusted: about half as many rows as the reported one has."""
+
+USELESS = 0.5
+"""Scatter over what a law explains from which it explains too little to be called a law."""
+
+INDEPENDENT = 2.0
+"""Rows of a cell over those that count as one, below which cells depend on each other."""
+
+
+class Terms(NamedTuple):
+    """The regions' terms, each ``(R, s)``: columns, use, coefficients, standard errors."""
+
+    place: Any
+    used: Any
+    coefficients: Any
+    stderr: Any
+
+
+def fit_terms(
+    gram: Any, form: Form, present: Any, law: Physics, variance: Any, layout: Layout, max_terms: int
+) -> Terms:
+    """Least squares of the terms on all rows of their regions, given the law.
+
+    With ``b`` the terms' inverse Gram matrix and ``A`` their products with the physics, the
+    covariance is ``b variance + b A covariance A' b``: the two are fitted on different rows.
+
+    Args:
+      gram: ``(R, m, m)`` of the regions.
+      form: the chosen terms.
+      present: ``(R,)`` bool.
+      law: the physics.
+      variance: of the noise.
+      layout: columns.
+      max_terms: largest support.
+    """
+    xp = namespace(gram)
+    places, in_use = term_places(layout.num_terms, max_terms)
+    place = xp.asarray(places)[form.support] + layout.num_directions
+    used = xp.asarray(in_use)[form.support] & present[:, None]
+    residual = about_law(gram, law.theta, layout)
+    pooled = xp.where(form.shared, xp.where(present[:, None, None], residual, 0.0).sum(0)[None], residual)
+    rows = xp.arange(len(place))[:, None]
+    both = used[:, :, None] & used[:, None, :]
+    block = xp.where(both, pooled[rows[..., None], place[:, :, None], place[:, None, :]], 0.0)
+    moment = xp.where(used, pooled[rows, place, -1], 0.0)
+    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype))
+    products = xp.where(used[..., None], pooled[rows, place][..., layout.physics], 0.0)
+    carried = solved.inverse @ products
+    spread = xp.diagonal(solved.inverse, axis1=1, axis2=2) * variance
+    spread = spread + xp.einsum("rsp,pq,rsq->rs", carried, law.covariance, carried)
+    positive = spread > 0
+    stderr = xp.where(positive, xp.sqrt(xp.where(positive, spread, 1.0)), xp.nan)
+    return Terms(place - layout.num_directions, used, solved.solution, stderr)
+
+
+class Map(NamedTuple):
+    """The cells of the map, each ``(R_map,)``.
+
+    Attributes:
+      mean, rms: of the residual.
+      misfit: F of the cell's own ``[1, axis, physics]`` against the law of the others.
+      own_noise: the same with the cell's own variance.
+      louder: F of the cell's own variance against that of the others.
+    """
+
+    mean: Any
+    rms: Any
+    misfit: FRatio
+    own_noise: FRatio
+    louder: FRatio
+
+
+def map_cells(
+    gram: Any, law_gram: Any, count: Any, theta: Any, floor: Any, layout: Layout
+) -> Map:
+    """Every cell of the map against the law.
+
+    The law is fitted on the clean rows of the other cells, so the ratio has the F distribution for
+    Gaussian noise of one variance.
+
+    Args:
+      gram, law_gram: ``(R_map, q + 1, q + 1)`` of ``[1, axis, physics, response]`` over all kept
+        rows, and over those of the law.
+      count: ``(R_map,)`` kept rows.
+      theta: ``(p,)`` the law.
+      floor: variance at which residuals are rounding errors.
+      layout: columns.
+    """
+    xp = namespace(gram)
+    size = layout.num_directions
+    short = Layout(layout.num_physics, 0)
+    gram, law_gram = (about_law(part, theta, short) for part in (gram, law_gram))
+    tolerance = tolerances.gram(gram.dtype)
+    own = small_systems.eliminate(gram, size, xp.ones(size, bool), tolerance)
+    rank = own.independent.sum(-1).astype(gram.dtype)
+    rest = xp.maximum(own.rest[:, -1, -1], 0.0)
+    others = law_gram.sum(0)[None] - law_gram
+    square = gram[:, -1, -1] - rest
+
+    def left(gram: Any, square: Any) -> tuple[Any, Any]:
+        fit = small_systems.solve(
+            gram[:, layout.physics, layout.physics], gram[:, layout.physics, -1], tolerance
+        )
+        return square - xp.sum(fit.solution * gram[:, layout.physics, -1], -1), fit.rank
+
+    before, rank_before = left(others, others[:, -1, -1])
+    after, rank_after = left(others + gram, others[:, -1, -1] + square)
+    rounding = tolerances.CANCELLATION(gram.dtype) * (others[:, -1, -1] + gram[:, -1, -1])
+    gain = xp.maximum(after - before - rounding, 0.0)
+    df_num = rank + rank_before - rank_after
+    degrees = xp.maximum(count - rank, 0.0)
+    pooled = rest.sum() / xp.maximum(degrees.sum(), 1) + floor
+    known = (rank_before == layout.num_physics) & (count > 0)
+    variance = rest / xp.maximum(degrees, 1) + floor
+    elsewhere = (rest.sum() - rest) / xp.maximum(degrees.sum() - degrees, 1) + floor
+    number = xp.maximum(count, 1)
+    empty = count == 0
+    df_num = xp.where(known, df_num, 0.0)
+    return Map(
+        mean=xp.where(empty, xp.nan, gram[:, 0, -1] / number),
+        rms=xp.where(empty, xp.nan, xp.sqrt(xp.maximum(gram[:, -1, -1], 0.0) / number)),
+        misfit=f_ratio(gain, df_num, xp.broadcast_to(degrees.sum(), rank.shape), variance=pooled),
+        own_noise=f_ratio(gain, df_num, degrees, variance=variance),
+        louder=f_ratio(variance * degrees, degrees, degrees.sum() - degrees, variance=elsewhere),
+    )
+
+
+class Findings(NamedTuple):
+    """What the verdict rests on, each a scalar bool.
+
+    Attributes:
+      enough: there are cells enough to tell one from the others.
+      exact: the test that the law holds exactly does not reject.
+      certified: a place stands out.
+      everywhere: terms of the library act on all rows.
+      useless: the law explains less than what it leaves.
+      doubtful: dependence leaves too few independent cells.
+      two_laws: another law explains rows about as many.
+      usable: some region has a support that could be judged.
+    """
+
+    enough: Any
+    exact: Any
+    certified: Any
+    everywhere: Any
+    useless: Any
+    doubtful: Any
+    two_laws: Any
+    usable: Any
+
+
+def decide(findings: Findings) -> Any:
+    """The verdict, int: the first reason to abstain, else what was found."""
+    xp = namespace(findings.certified)
+    found = findings
+    reasons = (
+        (~found.enough & ~found.exact, Verdict.NO_CLEAN_REGIME),
+        (~found.enough, Verdict.INSUFFICIENT_DATA),
+        (found.everywhere, Verdict.NO_CLEAN_REGIME),
+        (found.certified & found.doubtful, Verdict.NOT_CERTIFIED),
+        (found.certified & found.two_laws, Verdict.AMBIGUOUS_REGIME),
+        (found.certified & ~found.usable, Verdict.NOT_IDENTIFIABLE),
+        (found.certified, Verdict.DISCREPANCY),
+        (~found.exact & found.useless, Verdict.NO_CLEAN_REGIME),
+        (~found.exact & found.doubtful, Verdict.NOT_CERTIFIED),
+        (~found.exact, Verdict.HOLDS_NEARLY),
+    )
+    verdict = xp.asarray(int(Verdict.CLEAN))
+    for condition, outcome in reversed(reasons):
+        verdict = xp.where(condition, int(outcome), verdict)
+    return verdict
+
+
+def rival_share(
+    clean: Any, rival: Any, num_rows: Any, members: Any, inside: Any, places: Any, ends: Any
+) -> Any:
+    """How much of the data the rival law explains for one part that the law does.
+
+    The geometric mean of its share in rows and in the length of the axis, which evens out by how
+    little either is known.
+
+    Args:
+      clean, rival: ``(K,)`` bool, cells of either law.
+      num_rows: ``(K,)``.
+      members: ``(R, K)`` bool, cells of the regions.
+      inside: ``(R,)`` rows of the regions.
+      places: ``(K + 1,)`` axis at the bounds of the cells.
+      ends: ``(2, R)`` of the regions on the axis, infinite at its ends.
+    """
+    xp = namespace(num_rows)
+    low, high = places[0], places[-1]
+    ends = xp.clip(xp.where(xp.isnan(ends), low, ends), low, high)
+    length = ends[1] - ends[0]
+    size = members.sum(-1)
+    mine = (members & rival[None]).sum(-1) * 2 > xp.maximum(size, 1)
+    rows = xp.where(mine, inside, 0.0).sum()
+    long = xp.where(mine, length, 0.0).sum()
+    others = xp.maximum(num_rows.sum() - inside.sum(), 1)
+    rest = high - low - length.sum()
+    rest = xp.where(rest > 0, rest, 1.0)
+    share = xp.sqrt(xp.maximum(rows / others, 0.0) * xp.maximum(long / rest, 0.0))
+    return xp.where(xp.any(rival) & xp.any(~clean), share, 0.0)
+
+
+def explained_spread(gram: Any, count: Any, theta: Any, layout: Layout) -> Any:
+    """Standard deviation over rows of what a law explains, beyond a constant.
+
+    Args:
+      gram: ``(K, m, m)`` of all columns.
+      count: ``(K,)`` rows.
+      theta: ``(p,)`` the law, the first fit included.
+      layout: columns.
+    """
+    xp = namespace(gram)
+    total, num = gram.sum(0), xp.maximum(count.sum(), 1)
+    square = theta @ total[layout.physics, layout.physics] @ theta / num
+    mean = total[0, layout.physics] @ theta / num
+    return xp.sqrt(xp.maximum(square - mean**2, 0.0))

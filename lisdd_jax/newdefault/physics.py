@@ -1,0 +1,131 @@
+"""The trusted physics: least squares on the clean rows, and honest errors (section 3.10).
+
+The law holds to within a scatter, rows have the noise of their own cell, and may depend on each
+other. All of it enters the covariance; where nothing was certified, so does the law's shift under
+the change that came nearest to it.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax.newdefault import dependence
+from lisdd_jax.newdefault.description import SCATTERS
+from lisdd_jax.newdefault.layout import Layout
+from lisdd_jax.newdefault.local_fits import LocalFits
+from lisdd_jax.newdefault.sums import sum_products
+from lisdd_jax.numerics import small_systems, tolerances
+from lisdd_jax.numerics.hosted import namespace
+
+
+class LawSums(NamedTuple):
+    """Sums over the rows that the law is fitted on.
+
+    Attributes:
+      gram: ``(K, p + 1, p + 1)`` of physics and response, per cell.
+      serial: ``(p, p)`` what dependence adds to the products of the physics; zero without any.
+      clusters: ``(p, p)`` squared sums over blocks of physics times residual; zero without blocks.
+    """
+
+    gram: jax.Array
+    serial: jax.Array
+    clusters: jax.Array
+
+
+def sum_law(
+    physics: jax.Array,
+    response: jax.Array,
+    theta: jax.Array,
+    rows: jax.Array,
+    cell: jax.Array,
+    num_cells: int,
+    order: jax.Array,
+    correlation: jax.Array,
+    block: jax.Array | None,
+) -> LawSums:
+    """Sum over the rows of the law.
+
+    Args:
+      physics: ``(p, n)`` in the frame, sorted along the axis.
+      response: ``(n,)``.
+      theta: ``(p,)`` the law, nearly.
+      rows: ``(n,)`` bool.
+      cell: ``(n,)`` int.
+      num_cells: static.
+      order: ``(n,)`` place of every row in the record.
+      correlation: of an autoregression in the order of the record.
+      block: ``(n,)`` int from 0, ranks of blocks of dependent rows, or None.
+    """
+    num = response.shape[0]
+    columns = jnp.concatenate([physics, response[None]])
+    gram = sum_products(columns, jnp.where(rows, cell, num_cells), num_cells)
+    kept = jnp.where(rows[None], physics, 0.0)
+    record = jnp.zeros_like(kept).at[:, order].set(kept)
+
+    def add_lags(zero: jax.Array) -> jax.Array:
+        weights = dependence.lag_weights(correlation, num)
+        for lag, weight in zip(dependence.LAGS, weights, strict=True):
+            if lag < num:
+                both = record[:, lag:] @ record[:, :-lag].T
+                zero = zero + weight * (both + both.T)
+        return zero
+
+    nothing = jnp.zeros((physics.shape[0],) * 2, response.dtype)
+    serial = jax.lax.cond(correlation > 0, add_lags, lambda zero: zero, nothing)
+    clusters = nothing
+    if block is not None:
+        score = kept * (response - theta @ physics)[None]
+        sums = jnp.zeros_like(score).at[:, block].add(score)
+        count = jnp.sum(jnp.zeros(num).at[block].max(jnp.where(rows, 1.0, 0.0)))
+        count = jnp.maximum(count, 2).astype(score.dtype)
+        clusters = sums @ sums.T * count / (count - 1)
+    return LawSums(gram, serial, clusters)
+
+
+class Physics(NamedTuple):
+    """The law.
+
+    Attributes:
+      theta: ``(p,)`` in the frame.
+      covariance: ``(p, p)``.
+      determined: bool.
+      num_rows: rows that it was fitted on.
+    """
+
+    theta: Any
+    covariance: Any
+    determined: Any
+
+
+def fit_physics(
+    sums: LawSums,
+    fits: LocalFits,
+    scatter: Any,
+    variance: Any,
+    blocks: bool,
+    layout: Layout,
+) -> Physics:
+    """Least squares on the rows of the law.
+
+    Args:
+      sums: over those rows.
+      fits: the cells' own fits.
+      scatter: int, the law's scatter.
+      variance: of the noise.
+      blocks: whether blocks of dependent rows are known.
+      layout: columns.
+    """
+    xp = namespace(sums.gram)
+    dtype = sums.gram.dtype
+    total = sums.gram.sum(0)
+    law = small_systems.solve(total[:-1, :-1], total[:-1, -1], tolerances.gram(dtype))
+    mean = fits.num_rows.sum() / xp.maximum(fits.present.sum(), 1).astype(dtype)
+    share = xp.asarray(SCATTERS, dtype)[scatter] * fits.num_rows / xp.maximum(mean, 1)
+    noise = xp.where(fits.present, fits.variance, 0.0)
+    own = fits.local[..., layout.physics]
+    scattered = xp.einsum("k,kdi,kdj->ij", noise * share, own, own)
+    within = xp.einsum("k,kij->ij", noise, sums.gram[:, :-1, :-1])
+    meat = sums.clusters if blocks else within + variance * sums.serial
+    meat = meat + scattered
+    return Physics(law.solution, law.inverse @ meat @ law.inverse, xp.all(law.independent))

@@ -1,0 +1,272 @@
+"""Where: the runs of cells whose exclusion describes all cells in the fewest nats (section 3.4).
+
+The search starts from the law of all cells and from the laws of three different windows, and divides
+the cells and refits the law by turns. What it gains over a law for all cells bounds the p-value of
+the place: a description is a probability, and under a law for all cells another probability exceeds
+its own by a factor ``exp(gain)`` at most as often as ``exp(-gain)`` (Markov's inequality). Every
+run that might have been chosen has been paid for in that probability, so the bound holds for the
+chosen one.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lisdd_jax.newdefault import description
+from lisdd_jax.newdefault.description import LARGEST_RUN, SCATTERS, Costs, Described, fit_law
+from lisdd_jax.newdefault.local_fits import LocalFits
+from lisdd_jax.numerics.hosted import choose, namespace, repeat
+
+_NUM_STEPS = 5
+"""Divisions of the cells, each followed by a refit; they repeat themselves after two or three."""
+
+_NUM_SEEDS = 3
+"""Windows that start the search beside all cells: the best, its rival, and one more."""
+
+_OVERLAP, _LIKENESS = 0.3, 0.7
+"""Two regimes are rivals below the first share of rows in common, and the same above the second."""
+
+RIVAL = 8.0
+"""Nats by which a rival may describe the cells worse and still be one."""
+
+
+class Place(NamedTuple):
+    """The regime that describes the cells best, and its rival.
+
+    Attributes:
+      gain: nats saved against a law for all cells.
+      cost: nats of the description.
+      clean: ``(K,)`` bool, cells that the law describes.
+      theta: ``(p,)`` the law.
+      scatter: int, its scatter, as position in ``SCATTERS``.
+      rival_gap: nats by which a law for other rows describes the cells worse; inf where none does.
+      rival: ``(K,)`` bool, its cells.
+      rival_theta: ``(p,)`` that law.
+      theta_all: ``(p,)`` the law of all cells.
+      scatter_all: int, its scatter.
+    """
+
+    gain: Any
+    cost: Any
+    clean: Any
+    theta: Any
+    scatter: Any
+    rival_gap: Any
+    rival: Any
+    rival_theta: Any
+    theta_all: Any
+    scatter_all: Any
+
+
+def clean_windows(num_cells: int) -> np.ndarray:
+    """All cells, and all but each window of adjacent ones, ``(S, num_cells)`` bool.
+
+    Windows may go over the end to the beginning.
+
+    Example:
+      >>> clean_windows(4).astype(int).tolist()[:4]
+      [[1, 1, 1, 1], [0, 1, 1, 1], [0, 0, 1, 1], [1, 0, 1, 1]]
+    """
+    sets = [np.ones(num_cells, bool)]
+    for first in range(num_cells):
+        for length in range(1, int(np.ceil(LARGEST_RUN * num_cells)) + 1):
+            clean = np.ones(num_cells, bool)
+            clean[(first + np.arange(length)) % num_cells] = False
+            if clean.sum() >= 2:
+                sets.append(clean)
+    return np.array(sets)
+
+
+def _screen(
+    fits: LocalFits, costs: Costs, windows: Any, theta: Any, physics: slice
+) -> tuple[Any, Any]:
+    """Roughly the cost ``(S,)`` of excluding each window as one, and the scatter of what is left."""
+    xp = namespace(fits.gram)
+    own, rest = description.misfit(fits, theta, physics)
+    out = 1 - windows
+    clean = windows @ costs.spread + 0.5 * (windows * own) @ costs.precision
+    left = out @ costs.spread + 0.5 * (out * own) @ costs.precision
+    scatter = xp.argmin(clean, -1)
+
+    def at(values: Any) -> Any:
+        return xp.take_along_axis(values, scatter[:, None], 1)[:, 0]
+
+    precision = out * costs.precision.T[scatter]
+    score = xp.einsum("sk,ski->si", precision, description.moments(fits, theta, physics))
+    square = precision @ costs.direction_squares
+    usable = square > 0
+    gain = xp.max(xp.where(usable, score**2 / xp.where(usable, square, 1.0), 0.0), -1)
+    price = 0.5 * xp.log(fits.num_rows.sum()) + float(np.log(square.shape[-1]))
+    changed = at(left) - 0.5 * gain + price
+    excluded = xp.where(out.sum(-1) > 0, xp.minimum(xp.min(left, -1), changed), 0.0)
+    return at(clean) + 0.5 * rest @ costs.weight + excluded, scatter
+
+
+def _seeds(cost: Any, windows: Any, rows: Any) -> Any:
+    """All cells, the best window, the best against it, and the best that is like neither."""
+    xp = namespace(cost)
+    common = xp.einsum("sk,tk->st", windows * rows[None], windows)
+    size = xp.diagonal(common)
+    union = size[:, None] + size[None] - common
+    like = common / xp.maximum(union, 1)
+    shared = common / xp.maximum(xp.minimum(size[:, None], size[None]), 1)
+    best = xp.argmin(cost)
+    rival = xp.argmin(xp.where(shared[best] < _OVERLAP, cost, xp.inf))
+    different = (like[best] < _LIKENESS) & (like[rival] < _LIKENESS)
+    other = xp.argmin(xp.where(different, cost, xp.inf))
+    return xp.stack([xp.zeros_like(best), best, rival, other])
+
+
+class _Search(NamedTuple):
+    theta: Any
+    scatter: Any
+    best_theta: Any
+    best: Described
+
+
+def _improve(
+    fits: LocalFits, costs: Costs, run_cost: Any, state: _Search, physics: slice
+) -> _Search:
+    xp = namespace(fits.gram)
+    found = description.describe(
+        fits, costs, run_cost, state.theta, state.scatter, physics
+    )
+    clean = found.clean & fits.present[None]
+    several = clean.sum(-1) >= 2
+    cost = xp.where(several, found.cost, xp.inf)
+    better = cost < state.best.cost
+
+    def keep(new: Any, old: Any) -> Any:
+        return xp.where(better.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+
+    best = Described(*map(keep, found._replace(cost=cost), state.best))
+    law = fit_law(fits, costs.weight, clean, physics)
+    theta = xp.where((several & law.determined)[:, None], law.theta, state.theta)
+    scatter = description.scatter_of(fits, costs, theta, clean, physics)
+    return _Search(theta, scatter, keep(state.theta, state.best_theta), best)
+
+
+def find_place(fits: LocalFits, scatter: Any, trusted: Any, physics: slice) -> Place:
+    """Find the regime that describes the cells best.
+
+    Args:
+      fits: the cells' own fits.
+      scatter: least scatter of the law over noise.
+      trusted: ``(K,)`` bool, cells that may not be excluded.
+      physics: columns of the law.
+    """
+    xp = namespace(fits.gram)
+    rows = fits.num_rows
+    costs = description.prepare(fits, scatter)
+    sets = xp.asarray(clean_windows(len(rows)))
+    allowed = ((sets & fits.present[None]).sum(-1) >= 2) & ~xp.any(~sets & trusted[None], -1)
+    windows = (sets | ~fits.present[None]).astype(rows.dtype)
+    laws = fit_law(fits, costs.weight, windows, physics)
+    cost, scatters = _screen(fits, costs, windows, laws.theta, physics)
+    none, none_scatter = cost[0], scatters[0]
+    cost = xp.where(allowed & laws.determined, cost, xp.inf)
+    seeds = _seeds(cost, windows, rows)
+    barred = xp.broadcast_to(trusted[None], (len(seeds), len(rows)))
+    state = _search(fits, costs, barred, laws.theta[seeds], scatters[seeds], physics)
+    return _judge(fits, state, (none, laws.theta[0], none_scatter))
+
+
+def _search(
+    fits: LocalFits, costs: Costs, barred: Any, theta: Any, scatter: Any, physics: slice
+) -> _Search:
+    """Divide the cells and refit by turns, from laws ``theta (B, p)``."""
+    xp = namespace(fits.gram)
+    num, num_cells = barred.shape
+    run_cost = description.cost_of_runs(fits, barred)
+    nothing = Described(
+        cost=xp.full(num, xp.inf, theta.dtype),
+        clean=xp.ones((num, num_cells), bool),
+        law_rows=xp.zeros(num, theta.dtype),
+        largest=xp.zeros((num, num_cells), bool),
+        scatter=scatter,
+    )
+    return repeat(
+        _NUM_STEPS,
+        lambda state: _improve(fits, costs, run_cost, state, physics),
+        _Search(theta, scatter, theta, nothing),
+    )
+
+
+def gain_of_regions(
+    fits: LocalFits, place: Place, scatter: Any, trusted: Any, members: Any, physics: slice
+) -> Any:
+    """Nats ``(R,)`` that the exclusion of each region saves, the law and the other regions staying.
+
+    Args:
+      fits, place: the cells and what was found.
+      scatter, trusted: as for ``find_place``.
+      members: ``(R, K)`` bool, cells of the regions.
+      physics: columns of the law.
+    """
+    xp = namespace(fits.gram)
+    costs = description.prepare(fits, scatter)
+    num = len(members)
+    theta = xp.broadcast_to(place.theta[None], (num, len(place.theta)))
+    position = xp.broadcast_to(xp.reshape(place.scatter, (1,)), (num,))
+    barred = members | (place.clean | trusted)[None]
+    state = _search(fits, costs, barred, theta, position, physics)
+    gain = xp.where(xp.any(members, -1), state.best.cost - place.cost, 0.0)
+    return xp.minimum(xp.maximum(gain, 0.0), place.gain)
+
+
+def members_of_runs(clean: Any, present: Any, most: int) -> Any:
+    """Cells of the longest runs of excluded cells, ``(most, K)`` bool, in the order of the axis."""
+    xp = namespace(clean)
+    num_cells = len(clean)
+    bad = present & ~clean
+    begins = bad & ~xp.concatenate([xp.zeros(1, bool), bad[:-1]])
+    run = xp.cumsum(begins) - 1
+    slots = np.arange(num_cells)
+    members = bad[None] & (run[None] == slots[:, None])
+    size = members.sum(-1)
+    earlier = np.tri(num_cells, k=-1, dtype=bool)
+    larger = (size[None] > size[:, None]) | ((size[None] == size[:, None]) & earlier)
+    chosen = (larger.sum(-1) < most) & (size > 0)
+    slot = xp.where(chosen, xp.cumsum(chosen) - 1, num_cells)
+    picked = slot[None] == np.arange(most)[:, None]
+    return xp.any(picked[:, :, None] & members[None], axis=1)
+
+
+def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> Place:
+    """The best division; of two laws that describe the cells about as well, that of more rows."""
+    xp = namespace(fits.gram)
+    rows, found = fits.num_rows, state.best
+    kept = found.clean & fits.present[None]
+    size = kept.astype(rows.dtype) @ rows
+    best = xp.argmin(found.cost)
+    common = (kept & kept[best][None]).astype(rows.dtype) @ rows
+    apart = common < _OVERLAP * xp.minimum(size, size[best])
+    near = apart & (found.cost < found.cost[best] + RIVAL) & (size > size[best])
+    chosen = xp.argmin(xp.where(near | (xp.arange(len(size)) == best), -size, 0.0))
+    common = (kept & kept[chosen][None]).astype(rows.dtype) @ rows
+    apart = (common < _OVERLAP * xp.minimum(size, size[chosen])) & xp.isfinite(found.cost)
+    rival_cost = xp.where(apart, found.cost, xp.inf)
+    rival = xp.argmin(rival_cost)
+    cost_none, theta_none, scatter_none = none
+    some = found.cost[chosen] < cost_none
+    return Place(
+        gain=xp.where(some, cost_none - found.cost[chosen], 0.0),
+        cost=xp.where(some, found.cost[chosen], cost_none),
+        clean=choose(some, kept[chosen], fits.present),
+        theta=choose(some, state.best_theta[chosen], theta_none),
+        scatter=choose(some, found.scatter[chosen], scatter_none),
+        rival_gap=xp.where(some, rival_cost[rival] - found.cost[chosen], xp.inf),
+        rival=kept[rival] & some,
+        rival_theta=state.best_theta[rival],
+        theta_all=theta_none,
+        scatter_all=scatter_none,
+    )
+
+
+def size_of_scatter(fits: LocalFits, scatter: Any) -> Any:
+    """The scatter per row, in units of the response, of positions in ``SCATTERS``."""
+    xp = namespace(fits.gram)
+    cells = xp.maximum(fits.present.sum(), 1).astype(fits.gram.dtype)
+    variance = xp.where(fits.present, fits.variance, 0.0).sum() / cells
+    each = xp.where(fits.present, fits.rank, 0.0).sum() / xp.maximum(fits.num_rows.sum(), 1)
+    return xp.sqrt(xp.asarray(SCATTERS, fits.gram.dtype)[scatter] * variance * each)

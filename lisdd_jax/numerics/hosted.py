@@ -1,0 +1,62 @@
+"""One source for small work: at once on the host where values are known, traced where they are not.
+
+What is compiled costs seconds once, and what runs on some tens of numbers costs next to nothing
+anywhere. Small work is therefore written over an array namespace, NumPy's or JAX's, by the kind of
+its arrays: a single diagnosis runs it in NumPy and compiles only its passes over rows, a batch or a
+trace runs the same lines in JAX.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.special
+from jax import lax
+
+State = TypeVar("State")
+
+
+def namespace(*arrays: Any) -> Any:
+    """``numpy`` where all arrays are of NumPy, else ``jax.numpy``."""
+    return np if all(isinstance(array, np.ndarray | np.generic) for array in arrays) else jnp
+
+
+def is_known(tree: Any) -> bool:
+    """Whether no leaf is a tracer."""
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def to_host(tree: Any) -> Any:
+    """The tree in NumPy where its values are known, as it is under a trace."""
+    return jax.tree.map(np.asarray, tree) if is_known(tree) else tree
+
+
+def repeat(num: int, step: Callable[[State], State], state: State) -> State:
+    """``step`` applied ``num`` times."""
+    if namespace(jax.tree.leaves(state)[0]) is jnp:
+        return lax.fori_loop(0, num, lambda _, carry: step(carry), state)
+    for _ in range(num):
+        state = step(state)
+    return state
+
+
+def choose(condition: Any, when_true: Any, when_false: Any) -> Any:
+    """Leaf by leaf one of two trees by a scalar condition."""
+    xp = namespace(condition)
+    return jax.tree.map(lambda a, b: xp.where(condition, a, b), when_true, when_false)
+
+
+def only_if(condition: Any, work: Callable[[State], State], state: State) -> State:
+    """``work(state)`` where a scalar condition holds, else ``state``."""
+    if isinstance(condition, np.ndarray | np.generic):
+        return work(state) if condition else state
+    return lax.cond(condition, work, lambda same: same, state)
+
+
+def log_ndtr(values: Any) -> Any:
+    """Log of the normal distribution function."""
+    if isinstance(values, np.ndarray | np.generic):
+        return scipy.special.log_ndtr(values)
+    return jax.scipy.special.log_ndtr(values)
