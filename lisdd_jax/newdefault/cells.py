@@ -22,9 +22,6 @@ _FULL_CELLS = 12
 _SMALL_ROWS, _LEAST_ROWS = 4, 3
 """Rows wanted and needed by a cell of which only the level is fitted."""
 
-_REACH = 5.0
-"""Cells as long as so many times the rows that dependence makes one hardly depend on each other."""
-
 
 class Cells(NamedTuple):
     """Cells of sorted rows.
@@ -93,22 +90,20 @@ def coarse_cells(axis: jax.Array, num_rows: jax.Array, num_physics: int) -> Cell
 
 
 def fine_cells(
-    axis: jax.Array, num_rows: jax.Array, num_physics: int, dependent_rows: jax.Array
+    axis: jax.Array, num_rows: jax.Array, num_physics: int, stretch: jax.Array
 ) -> tuple[Cells, jax.Array]:
     """The cells of the place, and whether they are fitted fully (else only their levels are).
 
     Args:
       axis, num_rows: as for ``lay_cells``.
       num_physics: columns of the design.
-      dependent_rows: how many rows count as one, for their dependence along the axis.
+      stretch: by how much cells must be longer than those of independent rows, at least 1.
     """
     rows = rows_of_full_cell(num_physics)
-    long = (_REACH * dependent_rows).astype(jnp.int32)
-    apart = dependent_rows > 1
-    full = (num_rows >= _FULL_CELLS * rows) | (apart & (num_rows >= FEWEST_CELLS * rows))
-    each = jnp.where(full, rows, _SMALL_ROWS)
-    most = jnp.where(full, MOST_CELLS, _FULL_CELLS)
-    wanted = jnp.clip(num_rows // jnp.where(apart, jnp.maximum(each, long), each), 1, most)
-    wanted = jnp.maximum(wanted, jnp.minimum(FEWEST_CELLS, num_rows // _LEAST_ROWS))
-    least = jnp.where(full, jnp.minimum(rows, num_rows // FEWEST_CELLS), _LEAST_ROWS)
+    long = (rows * stretch).astype(jnp.int32)
+    full = (num_rows >= _FULL_CELLS * rows) | ((stretch > 1) & (num_rows >= FEWEST_CELLS * long))
+    few = jnp.maximum((_SMALL_ROWS * stretch).astype(jnp.int32), _SMALL_ROWS)
+    each, most = jnp.where(full, long, few), jnp.where(full, MOST_CELLS, _FULL_CELLS)
+    wanted = jnp.clip(num_rows // each, 1, most)
+    least = jnp.where(full, rows, _LEAST_ROWS)
     return lay_cells(axis, num_rows, wanted, jnp.minimum(least, num_rows // 2)), full

@@ -1,4 +1,15 @@
-"""Do rows depend on each other? Correlation in the order of the axis and of the record (3.6)."""
+"""Do rows depend on each other, and how many of one place count as one? (section 3.6).
+
+Residuals of an autoregression in the order of the record, with correlation ``rho^k`` of rows ``k``
+apart, make the mean of a cell vary as if it had ``1 / tau`` of its rows,
+
+    tau = 1 + 2 sum_k rho^k (P_k - P),
+
+with ``P_k`` the share of rows that lie in one cell with the row ``k`` before, and ``P`` that of any
+two rows: what is common to all cells shifts them alike. The same with neighbouring cells says how
+much of a cell's mean its neighbour shares. Where blocks of dependent rows are known, they take the
+place of ``rho^k``.
+"""
 
 from typing import NamedTuple
 
@@ -6,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.newdefault.cells import Cells
+from lisdd_jax.newdefault.cells import MOST_CELLS, Cells
 from lisdd_jax.newdefault.outliers import LocalFit, per_row
 
 LAGS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
@@ -25,13 +36,23 @@ _LARGEST = 0.98
 _REPEATED = 0.2
 """Share of rows equal to another one from which repeated rows are spoken of."""
 
+_NEIGHBOURS = 0.06
+"""Correlation of neighbouring cells up to which they count as independent."""
+
+_LEAST_UNITS = 2.0
+"""Times the rows that count as one that a cell must have: of fewer its noise cannot be told."""
+
+_LEAST_SHOWN = 0.3
+"""What a local fit leaves at least of a dependent noise's variance, when that is corrected."""
+
 
 class Dependence(NamedTuple):
     """What rows have to do with each other.
 
     Attributes:
       axis_correlation, record_correlation: of neighbouring rows' residuals.
-      rows: how many rows of a cell count as one, at least 1.
+      rows: how many rows of one cell of the place count as one, at least 1.
+      shown: share of the noise variance that the cells' own fits show.
       correlation: of an autoregression in the order of the record; 0 where it is not significant.
       repeated: share of rows that equal another one.
       significant: bool, some of it is beyond chance.
@@ -40,6 +61,7 @@ class Dependence(NamedTuple):
     axis_correlation: jax.Array
     record_correlation: jax.Array
     rows: jax.Array
+    shown: jax.Array
     correlation: jax.Array
     repeated: jax.Array
     significant: jax.Array
@@ -53,70 +75,179 @@ def lag_weights(correlation: jax.Array, num: int) -> jax.Array:
     return powers * jnp.asarray(width, correlation.dtype)
 
 
-def shifted_products(left: jax.Array, right: jax.Array, lag: int) -> jax.Array:
-    """Products of rows ``lag`` apart, summed: ``(..., n)`` and ``(..., n)`` give ``(...)``."""
-    return jnp.sum(left[..., lag:] * right[..., :-lag], axis=-1)
+class Correlations(NamedTuple):
+    """Correlations of residuals.
+
+    Attributes:
+      axis, record: of neighbours, corrected for what local fits take.
+      axis_rho, record_rho: the same; 0 where not significant.
+    """
+
+    axis: jax.Array
+    record: jax.Array
+    axis_rho: jax.Array
+    record_rho: jax.Array
 
 
-def same_cell(cell: jax.Array, used: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    """Share of rows that lie in one cell with the row so many places before, beyond chance."""
-    count = jnp.maximum(jnp.sum(used), 1).astype(dtype)
-    num = cell.shape[0]
-    shares = []
-    for lag in LAGS:
-        both = used[lag:] & used[:-lag] if lag < num else used[:0]
-        same = both & (cell[lag:] == cell[: max(num - lag, 0)])
-        shares.append(jnp.sum(same).astype(dtype) / count)
-    return jnp.stack(shares)
-
-
-def measure(
-    fit: LocalFit,
-    cells: Cells,
-    order: jax.Array,
-    equal: jax.Array,
-    block_rows: jax.Array | None,
-) -> Dependence:
-    """Measure how rows depend on each other.
+def correlate(fit: LocalFit, cells: Cells, order: jax.Array) -> Correlations:
+    """Correlations of neighbours along the axis and in the record.
 
     Args:
-      fit: robust fits of the coarse cells; rows in the order of the axis.
+      fit: robust fits of cells; rows in the order of the axis.
       cells: those cells.
-      order: ``(n,)`` int, place in the record of every row.
-      equal: ``(n,)`` bool, rows that equal the one before in every column.
-      block_rows: rows of a block that share a cell, where blocks are given.
+      order: ``(n,)`` place in the record of every row.
     """
     dtype = fit.residual.dtype
-    num_cells = fit.scale.shape[0]
-    used = (cells.of_row < num_cells) & fit.keep
-    count = jnp.maximum(jnp.sum(cells.of_row < num_cells), 1).astype(dtype)
-    size = count / jnp.maximum(cells.num, 1).astype(dtype)
+    in_use = cells.of_row < MOST_CELLS
+    count = jnp.maximum(jnp.sum(in_use), 1).astype(dtype)
+    size = jnp.maximum(count / jnp.maximum(cells.num, 1).astype(dtype), 1)
     scale = per_row(jnp.maximum(fit.scale, jnp.finfo(dtype).tiny), cells.of_row)
-    ratio = jnp.where(used, jnp.clip(fit.residual / scale, -_CLIP, _CLIP), 0.0)
+    ratio = jnp.clip(fit.residual / scale, -_CLIP, _CLIP)
+    ratio = jnp.where(in_use & fit.keep, ratio, 0.0)
     square = jnp.maximum(jnp.sum(ratio**2), jnp.finfo(dtype).tiny)
-    neighbours = cells.of_row[1:] == cells.of_row[:-1]
-    along = jnp.sum(jnp.where(neighbours, ratio[1:] * ratio[:-1], 0.0)) / square
+    together = cells.of_row[1:] == cells.of_row[:-1]
+    along = jnp.sum(jnp.where(together, ratio[1:] * ratio[:-1], 0.0)) / square
     record = jnp.zeros_like(ratio).at[order].set(ratio)
     cell = jnp.zeros_like(cells.of_row).at[order].set(cells.of_row)
-    in_use = cell < num_cells
-    before = shifted_products(record, record, 1) / square
-    together = same_cell(cell, in_use, dtype)
-    shrink = jnp.maximum(1 - _DETREND / jnp.maximum(size, 1), 0.5)
-    along = along + 2 / jnp.maximum(size, 1)
-    before = before + 2 / jnp.maximum(size, 1) * together[0]
+    before = jnp.sum(record[1:] * record[:-1]) / square
+    near = jnp.sum((cell[1:] == cell[:-1]) & (cell[1:] < MOST_CELLS)).astype(dtype) / count
+    # Local fits make the residuals of neighbours in a cell repel each other.
+    along, before = along + 2 / size, before + 2 / size * near
+    shrink = jnp.maximum(1 - _DETREND / size, 0.5)
     limit = _SIGNIFICANT / jnp.sqrt(count)
-    rho_axis, rho = (
+    rho = [
         jnp.where(found > limit, jnp.clip(found / shrink, 0.0, _LARGEST), 0.0)
         for found in (along, before)
+    ]
+    return Correlations(along, before, *rho)
+
+
+class Sharing(NamedTuple):
+    """What the rows of cells share.
+
+    Attributes:
+      rows: how many rows of a cell count as one.
+      neighbours: correlation of the means of neighbouring cells.
+    """
+
+    rows: jax.Array
+    neighbours: jax.Array
+
+
+def _shares(cell: jax.Array, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Number of rows, and chances that two rows share a cell, or lie in neighbouring ones."""
+    used = jnp.where(cell < MOST_CELLS, 1.0, 0.0).astype(dtype)
+    count = jnp.zeros(MOST_CELLS + 1, dtype).at[cell].add(used)[:MOST_CELLS]
+    total = jnp.maximum(jnp.sum(count), 1)
+    share = count / total
+    return total, jnp.sum(share**2), 2 * jnp.sum(share[1:] * share[:-1])
+
+
+def _sharing(within: jax.Array, across: jax.Array) -> Sharing:
+    rows = 1 + jnp.maximum(within, 0.0)
+    return Sharing(rows, jnp.maximum(0.5 * across, 0.0) / rows)
+
+
+def share_of_record(rho: jax.Array, cell: jax.Array, order: jax.Array) -> Sharing:
+    """Sharing by an autoregression in the record; ``cell`` and ``order (n,)`` of sorted rows."""
+    num, dtype = cell.shape[0], rho.dtype
+    total, chance, chance_near = _shares(cell, dtype)
+    record = jnp.zeros_like(cell).at[order].set(cell)
+    within, across = [], []
+    for lag in LAGS:
+        left, right = record[min(lag, num) :], record[: max(num - lag, 0)]
+        used = (left < MOST_CELLS) & (right < MOST_CELLS)
+        within.append(jnp.sum(used & (left == right)).astype(dtype))
+        across.append(jnp.sum(used & (jnp.abs(left - right) == 1)).astype(dtype))
+    weight = 2 * lag_weights(rho, num)
+    return _sharing(
+        jnp.sum(weight * (jnp.stack(within) / total - chance)),
+        jnp.sum(weight * (jnp.stack(across) / total - chance_near)),
     )
-    share = jnp.zeros(num_cells + 1, dtype).at[cell].add(jnp.where(in_use, 1.0, 0.0))
-    chance = jnp.sum((share[:num_cells] / count) ** 2)
-    within = jnp.maximum(together - chance, 0.0)
-    by_record = 1 + 2 * jnp.sum(lag_weights(rho, ratio.shape[0]) * within)
-    rows = jnp.maximum((1 + rho_axis) / (1 - rho_axis), by_record)
-    if block_rows is not None:
-        rows = jnp.maximum(block_rows, 1.0)
-    again = equal & (cells.of_row < num_cells)
-    repeated = jnp.sum(jnp.where(again, 1.0, 0.0).astype(dtype)) / count
-    significant = (rho_axis > 0) | (rho > 0) | (repeated > _REPEATED)
-    return Dependence(along, before, rows, rho, repeated, significant)
+
+
+def share_of_axis(rho: jax.Array, num_rows: jax.Array, num_cells: jax.Array) -> Sharing:
+    """Sharing by an autoregression along the axis itself."""
+    size = jnp.maximum(num_rows / jnp.maximum(num_cells, 1), 1).astype(rho.dtype)
+    full = 2 * rho / (1 - rho)
+    across = 2 * rho / (1 - rho) ** 2 / size
+    return _sharing(full - jnp.minimum(across, full), jnp.minimum(across, full))
+
+
+def share_of_blocks(block: jax.Array, cell: jax.Array, likeness: jax.Array) -> Sharing:
+    """Sharing by blocks ``(n,)``, any two rows of which correlate by ``likeness``."""
+    dtype = likeness.dtype
+    total, chance, chance_near = _shares(cell, dtype)
+    order = jnp.lexsort((cell, block))
+    block, cell = block[order], cell[order]
+    used = cell < MOST_CELLS
+    yes = jnp.ones(1, bool)
+    new_block = jnp.concatenate([yes, block[1:] != block[:-1]])
+    new_group = new_block | jnp.concatenate([yes, cell[1:] != cell[:-1]])
+    ones = jnp.where(used, 1.0, 0.0).astype(dtype)
+    group = jnp.cumsum(new_group, dtype=jnp.int32) - 1
+    size = jnp.zeros_like(ones).at[group].add(ones)
+    whole = jnp.zeros_like(ones).at[jnp.cumsum(new_block, dtype=jnp.int32) - 1].add(ones)
+    pairs = (jnp.sum(whole**2) - total) / total
+    first_cell = jnp.zeros(cell.shape, jnp.int32).at[group].max(cell)
+    first_block = jnp.zeros(block.shape, jnp.int32).at[group].max(block)
+    beside = (first_block[1:] == first_block[:-1]) & (first_cell[1:] == first_cell[:-1] + 1)
+    across = 2 * jnp.sum(jnp.where(beside, size[1:] * size[:-1], 0.0)) / total
+    within = (jnp.sum(size**2) - total) / total
+    within, across = within - chance * pairs, across - chance_near * pairs
+    return _sharing(likeness * within, likeness * across)
+
+
+def share(
+    found: Correlations, cells: Cells, order: jax.Array, block: jax.Array | None
+) -> Sharing:
+    """What the rows of some cells share, by blocks where they are known, else by correlation."""
+    dtype = found.axis.dtype
+    if block is not None:
+        likeness = jnp.maximum(found.axis_rho, found.record_rho)
+        return share_of_blocks(block, cells.of_row, likeness)
+    num_rows = jnp.sum(cells.of_row < MOST_CELLS).astype(dtype)
+    by_axis = share_of_axis(found.axis_rho, num_rows, cells.num.astype(dtype))
+    by_record = share_of_record(found.record_rho, cells.of_row, order)
+    return Sharing(*(jnp.maximum(a, b) for a, b in zip(by_axis, by_record, strict=True)))
+
+
+def stretch(sharing: Sharing, size: jax.Array, repeated: jax.Array) -> jax.Array:
+    """By how much cells must grow for their neighbours, and their rows, to be independent enough.
+
+    Args:
+      sharing: of cells of ``size`` rows.
+      size: rows of a cell.
+      repeated: share of rows that equal another one.
+    """
+    grown = jnp.maximum(sharing.neighbours / _NEIGHBOURS, _LEAST_UNITS * sharing.rows / size)
+    # Copies of a row show no noise of their own.
+    return jnp.maximum(jnp.where(repeated > _REPEATED, sharing.rows, grown), 1.0)
+
+
+def shown_variance(rows: jax.Array, size: jax.Array) -> jax.Array:
+    """Share of the noise variance that a fit of level and slope to ``size`` rows leaves.
+
+    Such a fit takes the most of a noise that varies slowly.
+    """
+    taken = 2 * (rows - 1) / jnp.maximum(size - 2, 1)
+    return jnp.maximum(1 - taken, _LEAST_SHOWN)
+
+
+def share_of_copies(equal: jax.Array, cells: Cells, dtype: jnp.dtype) -> jax.Array:
+    """Share of rows that equal the one before, ``equal (n,)``."""
+    used = cells.of_row < MOST_CELLS
+    again = jnp.where(equal & used, 1.0, 0.0).astype(dtype)
+    return jnp.sum(again) / jnp.maximum(jnp.sum(used), 1).astype(dtype)
+
+
+def summarize(
+    found: Correlations, sharing: Sharing, size: jax.Array, repeated: jax.Array, blocks: bool
+) -> Dependence:
+    """The measures together, for cells of ``size`` rows."""
+    significant = (found.axis_rho > 0) | (found.record_rho > 0) | (repeated > _REPEATED)
+    rho = jnp.zeros_like(size) if blocks else found.record_rho
+    shown = shown_variance(sharing.rows, size)
+    return Dependence(
+        found.axis, found.record, sharing.rows, shown, rho, repeated, significant
+    )

@@ -225,7 +225,7 @@ def act_everywhere(
 ) -> Everywhere:
     """Compare the best support on all rows with the regions, on held-out rows.
 
-    The regions pay for their ends, which all rows chose: ``2 log n`` variances each.
+    The regions pay for their ends, which all rows chose: ``log n`` variances each.
 
     Args:
       sums: of the regions and outside.
@@ -246,7 +246,7 @@ def act_everywhere(
     outside = cross_fit(sums.gram[-1], physics[None], np.ones((1, len(physics)), bool))[0]
     local = outside + xp.where(present, form.error, 0.0).sum()
     rows = xp.maximum(sums.num_rows.sum(), 2)
-    paid = local + 2 * xp.log(rows) * variance * num_ends
+    paid = local + xp.log(rows) * variance * num_ends
     best = xp.argmin(everywhere)
     gain = (outside - everywhere[best]) / variance
     return Everywhere(everywhere[best] < paid, best, xp.where(xp.any(present), 0.0, gain))

@@ -115,6 +115,9 @@ def _survey(gram: Any, count: Any, known: _Known, layout: Layout) -> Survey:
     plain, noise, beyond = fit_cells(gram, count, known.floor, size, look.full)
     term, acts = _term_beyond(beyond, noise, known.alpha)
     fits = add_direction(plain, gram, term, acts, look.full, size)
+    # Rows that depend on each other make the level of a cell less certain.
+    inflation = look.dependence.rows / look.dependence.shown
+    fits = fits._replace(variance=fits.variance * inflation)
     cells = xp.maximum(plain.present.sum(), 1).astype(gram.dtype)
     mean = xp.maximum(count.sum() / cells, 1)
     spread = xp.where(plain.present, plain.variance, 0.0).sum() / cells
@@ -125,7 +128,7 @@ def _survey(gram: Any, count: Any, known: _Known, layout: Layout) -> Survey:
     variance = (clean * plain.variance).sum() / xp.maximum(clean.sum(), 1)
     scale = _middle_of_three(xp.sqrt(plain.variance), look.cells.num)
     scale = xp.maximum(scale, look.scale)
-    exactness = test_exactness(gram, plain, noise, size, look.dependence.rows, known.negligible)
+    exactness = test_exactness(gram, plain, noise, size, inflation, known.negligible)
     return Survey(fits, noise, place, scale, variance, exactness, scatter, gram)
 
 
@@ -289,14 +292,17 @@ def _conclude(
     )
     placed, form = _find_form(ordered, region, sums, theta, survey.variance, members, layout, config)
     settled = rows.settle(ordered, look, region, placed, clean, survey.variance, layout)
-    weights = survey.variance / xp.where(fits.present, fits.variance, 1.0)
+    noise = fits.variance / small.dependence.rows
+    variance = survey.variance / small.dependence.shown
+    weights = survey.variance / xp.where(fits.present, noise, 1.0)
     final = to_host(
         rows.sum_final(live, look, region, settled, theta, weights, layout, data.num_cells)
     )
     settled = to_host(settled)
     scatter = xp.where(certified, place.scatter, place.scatter_all)
+    own_noise = fits._replace(variance=noise)
     law = fit_physics(
-        final.law, fits, scatter, survey.variance, data.block is not None, layout
+        final.law, own_noise, scatter, variance, data.block is not None, layout
     )
     shift = xp.where(certified, 0.0, _shift_of_unnoticed(survey.exactness))
     law = law._replace(covariance=law.covariance + shift)
@@ -306,8 +312,9 @@ def _conclude(
     inner = (xp.isfinite(settled.lower) & present).sum() + (
         xp.isfinite(settled.upper) & present
     ).sum()
+    uncertain = variance * small.dependence.rows
     everywhere = act_everywhere(
-        final.regions, form, present, inner, survey.variance, layout, config.max_terms
+        final.regions, form, present, inner, uncertain, layout, config.max_terms
     )
     chosen = split_supports(final.regions, form, theta, survey.variance, layout, config.max_terms)
     tests = certificate.held_out(
@@ -332,8 +339,7 @@ def _conclude(
             enough=small.cells.num >= FEWEST_CELLS,
             exact=survey.exactness.log_p_value >= log_alpha,
             certified=certified,
-            everywhere=everywhere.wins
-            & (certified | (everywhere.gain >= survey.exactness.statistic)),
+            everywhere=everywhere.wins & (certified | (everywhere.gain >= survey.exactness.statistic)),
             useless=size > outcome.USELESS * spread,
             doubtful=(depend.rows > 1)
             & (fits.num_rows.sum() < outcome.INDEPENDENT * depend.rows * small.cells.num),

@@ -172,7 +172,7 @@ def decide(findings: Findings) -> Any:
     reasons = (
         (~found.enough & ~found.exact, Verdict.NO_CLEAN_REGIME),
         (~found.enough, Verdict.INSUFFICIENT_DATA),
-        (found.everywhere, Verdict.NO_CLEAN_REGIME),
+        (found.everywhere & (found.certified | ~found.exact), Verdict.NO_CLEAN_REGIME),
         (found.certified & found.doubtful, Verdict.NOT_CERTIFIED),
         (found.certified & found.two_laws, Verdict.AMBIGUOUS_REGIME),
         (found.certified & ~found.usable, Verdict.NOT_IDENTIFIABLE),

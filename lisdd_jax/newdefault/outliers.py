@@ -19,7 +19,7 @@ CUT = 5.0
 _SUSPICIOUS = 4.0
 """Scales below which all rows lie where there is nothing to look for."""
 
-_MANY = 0.2
+_MANY = 0.3
 """Share of a cell's rows above which those far away are no outliers but a part of it."""
 
 _HUBER_STEPS, _BISQUARE_STEPS, _CUT_STEPS = 4, 3, 2
@@ -64,6 +64,25 @@ def middle(values: jax.Array, used: jax.Array) -> jax.Array:
     span = -2 * jnp.log(jnp.finfo(values.dtype).eps)
     _, found = lax.fori_loop(0, 36, halve, (top - span.astype(values.dtype), top))
     return jnp.where(largest > 0, jnp.exp(found), 0.0)
+
+
+def middle_per_cell(values: jax.Array, cell: jax.Array, count: jax.Array) -> jax.Array:
+    """Median of positive values in every cell, ``(K,)``, as ``middle`` finds it for all."""
+    num_cells, tiny = count.shape[0], jnp.finfo(values.dtype).tiny
+    used = cell < num_cells
+    logs = jnp.log(jnp.maximum(values, tiny))
+    top = jnp.log(jnp.maximum(jnp.max(jnp.where(used, values, 0.0)), tiny))
+    span = (-2 * jnp.log(jnp.finfo(values.dtype).eps)).astype(values.dtype)
+
+    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = bracket
+        mid = 0.5 * (low + high)
+        below = jnp.where(used & (logs <= per_row(mid, cell)), 1.0, 0.0).astype(values.dtype)
+        full = 2 * cell_sums.cell_totals(below[:, None], cell, num_cells)[:, 0] >= count
+        return jnp.where(full, low, mid), jnp.where(full, mid, high)
+
+    start = jnp.zeros_like(count) + top
+    return jnp.exp(lax.fori_loop(0, 30, halve, (start - span, start))[1])
 
 
 def middle_value(values: jax.Array, used: jax.Array) -> jax.Array:
@@ -168,17 +187,20 @@ def set_aside(
     def bounds(scale: jax.Array) -> tuple[jax.Array, jax.Array]:
         return middle_of_three(scale, num), middle(scale, count > 0)
 
+    def spread(residual: jax.Array, rank: jax.Array) -> jax.Array:
+        """The cells' own scales by medians, which bear outliers that came together by chance."""
+        freedom = count / jnp.maximum(count - rank, 1)
+        return 1.4826 * jnp.sqrt(freedom) * middle_per_cell(jnp.abs(residual), cell, count)
+
     def cut(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         step, residual, scale, rank = state
         near, pooled = bounds(scale)
         keep = jnp.abs(residual) <= CUT * per_row(jnp.maximum(near, pooled), cell)
-        weights = jnp.where(keep, ones, 0.0)
-        residual, rank = fit(weights)
-        left = totals(weights * residual**2)
-        scale = jnp.sqrt(left / jnp.maximum(totals(weights) - rank, 1))
-        return step + 1, residual, scale, rank
+        residual, rank = fit(jnp.where(keep, ones, 0.0))
+        return step + 1, residual, spread(residual, rank), rank
 
     steps = jnp.where(suspicious, _CUT_STEPS, 0)
+    scale = lax.cond(suspicious, lambda: spread(residual, rank), lambda: scale)
     _, residual, scale, rank = lax.while_loop(
         lambda state: state[0] < steps, cut, (jnp.int32(0), residual, scale, rank)
     )

@@ -20,9 +20,6 @@ from lisdd_jax.numerics.hosted import choose, namespace, repeat
 _NUM_STEPS = 5
 """Divisions of the cells, each followed by a refit; they repeat themselves after two or three."""
 
-_NUM_SEEDS = 3
-"""Windows that start the search beside all cells: the best, its rival, and one more."""
-
 _OVERLAP, _LIKENESS = 0.3, 0.7
 """Two regimes are rivals below the first share of rows in common, and the same above the second."""
 
@@ -103,7 +100,11 @@ def _screen(
 
 
 def _seeds(cost: Any, windows: Any, rows: Any) -> Any:
-    """All cells, the best window, the best against it, and the best that is like neither."""
+    """Sets of cells whose laws start the search, ``(B, K)``.
+
+    All cells; the best window, the best against it, and the best that is like neither; and the
+    first two without the cells beside what they exclude, which may be part of it.
+    """
     xp = namespace(cost)
     common = xp.einsum("sk,tk->st", windows * rows[None], windows)
     size = xp.diagonal(common)
@@ -114,7 +115,10 @@ def _seeds(cost: Any, windows: Any, rows: Any) -> Any:
     rival = xp.argmin(xp.where(shared[best] < _OVERLAP, cost, xp.inf))
     different = (like[best] < _LIKENESS) & (like[rival] < _LIKENESS)
     other = xp.argmin(xp.where(different, cost, xp.inf))
-    return xp.stack([xp.zeros_like(best), best, rival, other])
+    chosen = windows[xp.stack([xp.zeros_like(best), best, rival, other])]
+    inner = chosen[1:3]
+    inner = inner * xp.roll(inner, 1, -1) * xp.roll(inner, -1, -1)
+    return xp.concatenate([chosen, inner])
 
 
 class _Search(NamedTuple):
@@ -166,8 +170,12 @@ def find_place(fits: LocalFits, scatter: Any, trusted: Any, physics: slice) -> P
     none, none_scatter = cost[0], scatters[0]
     cost = xp.where(allowed & laws.determined, cost, xp.inf)
     seeds = _seeds(cost, windows, rows)
-    barred = xp.broadcast_to(trusted[None], (len(seeds), len(rows)))
-    state = _search(fits, costs, barred, laws.theta[seeds], scatters[seeds], physics)
+    start = fit_law(fits, costs.weight, seeds, physics)
+    usable = (start.determined & ((seeds * fits.present[None]).sum(-1) >= 2))[:, None]
+    theta = xp.where(usable, start.theta, laws.theta[:1])
+    scatter = description.scatter_of(fits, costs, theta, seeds, physics)
+    barred = xp.broadcast_to(trusted[None], seeds.shape)
+    state = _search(fits, costs, barred, theta, scatter, physics)
     return _judge(fits, state, (none, laws.theta[0], none_scatter))
 
 

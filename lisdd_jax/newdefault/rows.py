@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.newdefault import dependence, ends, outliers
 from lisdd_jax.newdefault.cells import MOST_CELLS, Cells, coarse_cells, fine_cells
-from lisdd_jax.newdefault.dependence import Dependence
+from lisdd_jax.newdefault.dependence import Dependence, Sharing
 from lisdd_jax.newdefault.ends import Kinks, Placed, Spans
 from lisdd_jax.newdefault.form import Sums
 from lisdd_jax.newdefault.layout import Layout
@@ -149,17 +149,6 @@ class FirstLook(NamedTuple):
     places: jax.Array
 
 
-def _rows_per_block(block: jax.Array, cell: jax.Array, num_cells: int) -> jax.Array:
-    """Rows of the same block in the same cell, on average over rows."""
-    used = cell < num_cells
-    order = jnp.lexsort((block, cell))
-    block, cell, used = block[order], cell[order], used[order]
-    begins = (block[1:] != block[:-1]) | (cell[1:] != cell[:-1])
-    group = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(begins, dtype=jnp.int32)])
-    size = jnp.zeros(block.shape[0]).at[group].add(jnp.where(used, 1.0, 0.0))
-    return jnp.sum(size**2) / jnp.maximum(jnp.sum(size), 1)
-
-
 @partial(jax.jit, static_argnames="layout")
 @full_precision
 def look(rows: Ordered, layout: Layout) -> FirstLook:
@@ -167,12 +156,17 @@ def look(rows: Ordered, layout: Layout) -> FirstLook:
     coarse = coarse_cells(rows.axis, rows.num_rows, layout.num_physics)
     directions = rows.columns[: layout.num_directions]
     local = outliers.set_aside(directions, rows.columns[-1], coarse.of_row, MOST_CELLS)
-    block_rows = None
-    if rows.block is not None:
-        block_rows = _rows_per_block(rows.block, coarse.of_row, MOST_CELLS)
-        block_rows = block_rows.astype(rows.axis.dtype)
-    found = dependence.measure(local, coarse, rows.order, rows.equal, block_rows)
-    cells, full = fine_cells(rows.axis, rows.num_rows, layout.num_physics, found.rows)
+    found = dependence.correlate(local, coarse, rows.order)
+    count = rows.num_rows.astype(rows.axis.dtype)
+
+    def shared(cells: Cells) -> tuple[Sharing, jax.Array]:
+        size = jnp.maximum(count / jnp.maximum(cells.num, 1).astype(count.dtype), 1)
+        return dependence.share(found, cells, rows.order, rows.block), size
+
+    repeated = dependence.share_of_copies(rows.equal, coarse, count.dtype)
+    longer = dependence.stretch(*shared(coarse), repeated)
+    cells, full = fine_cells(rows.axis, rows.num_rows, layout.num_physics, longer)
+    depend = dependence.summarize(found, *shared(cells), repeated, rows.block is not None)
     trusted = jnp.zeros(MOST_CELLS, bool)
     if rows.trusted is not None:
         ones = jnp.ones_like(rows.axis)
@@ -181,7 +175,7 @@ def look(rows: Ordered, layout: Layout) -> FirstLook:
         trusted = 2 * both[:, 1] > both[:, 0]
     last = jnp.maximum(rows.num_rows - 1, 0)
     places = rows.axis[jnp.clip(cells.bounds, 0, last)]
-    return FirstLook(local.keep, local.pooled, found, cells, full, trusted, places)
+    return FirstLook(local.keep, local.pooled, depend, cells, full, trusted, places)
 
 
 def _totals(
