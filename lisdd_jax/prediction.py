@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lisdd_jax import validation
 from lisdd_jax.candidates import CandidateRegions
@@ -16,11 +17,14 @@ from lisdd_jax.results import Diagnosis
 def _predict(
     found: Diagnosis | CandidateRegions, design: jax.Array, axis: jax.Array, features: jax.Array
 ) -> jax.Array:
-    dtype = jnp.promote_types(design.dtype, found.coefficients.dtype)
-    design, features = design.astype(dtype), features.astype(dtype)
-    corrections = found.regions.coefficients.astype(dtype) @ features.T
-    inside = found.regions.contains(axis.astype(dtype))
-    predicted = design @ found.coefficients.astype(dtype)
+    dtype = np.promote_types(design.dtype, found.coefficients.dtype)
+    found, design, axis, features = jax.tree.map(
+        lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf,
+        (found, design, axis, features),
+    )
+    corrections = found.regions.coefficients @ features.T
+    inside = found.regions.contains(axis)
+    predicted = design @ found.coefficients
     predicted = predicted + jnp.sum(jnp.where(inside, corrections, 0.0), axis=0)
     unknown = jnp.isnan(axis) | jnp.any(jnp.isnan(features), axis=1)
     return jnp.where(unknown, jnp.nan, predicted)

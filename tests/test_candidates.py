@@ -1,5 +1,6 @@
 """Regions named beforehand: evidence, false-discovery control, and a form for each."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from scipy import stats
 from lisdd_jax.candidates import CandidateRegions, diagnose_regions
 from lisdd_jax.config import Config
 from lisdd_jax.prediction import predict
+from lisdd_jax.status import Status
 from lisdd_jax.study import scenarios
 
 LOWER, UPPER = np.array(scenarios.CANDIDATE_REGIONS).T
@@ -129,6 +131,31 @@ def test_rows_out_of_use_do_not_matter() -> None:
     )
 
 
+def test_rows_outside_the_edges_are_told_under_a_trace() -> None:
+    edges = jnp.linspace(0.0, 4.0, 11)
+    found = jax.jit(lambda sample: run(sample, edges=edges))(SAMPLE)
+    assert int(found.status) == Status.ROWS_OUTSIDE_EDGES
+    assert int(found.cells.count.sum()) == int(np.sum(np.asarray(SAMPLE.axis) <= 4.0))
+
+
+def test_settings_of_the_default_method_are_refused() -> None:
+    with pytest.raises(TypeError, match="config must be settings of the published method"):
+        run(config=Config())
+
+
+def test_the_evidence_is_of_regions_fixed_beforehand() -> None:
+    assert not FOUND.regions.same_rows
+    assert not FOUND.regions.shared_test.any()
+
+
+def test_a_failure_leaves_no_number() -> None:
+    found = run(dataclasses.replace(SAMPLE, design=SAMPLE.design.at[:, 1].set(SAMPLE.design[:, 0])))
+    assert int(found.status) == Status.RANK_DEFICIENT_DESIGN
+    for value in (found.scale, found.regions.statistic, found.regions.p_value, found.coefficients):
+        assert np.isnan(value).all()
+    assert not found.regions.present.any()
+
+
 def test_levels_are_traced() -> None:
     from lisdd_jax.candidates import _diagnose_regions
 
@@ -149,6 +176,11 @@ def test_levels_are_traced() -> None:
         ({"scale": "some"}, "scale must be one of"),
         ({"method": "holm"}, 'method must be "bh" or "by"'),
         ({"edges": np.zeros((2, 2))}, "edges must have 1 axes"),
+        ({"edges": [0.0, 4.5]}, "edges must bound at least 2 cells, got 2 edges"),
+        ({"edges": [0.0, 3.0, 2.0, 4.5]}, "edges must not decrease"),
+        ({"edges": [0.0, 1.0, 2.0]}, "edges must cover the axis, but .* rows in use lie outside"),
+        ({"block": np.zeros(3, int)}, r"block must have shape \(3000,\)"),
+        ({"noise_scale": np.zeros(3000)}, "noise_scale must be positive in the rows in use"),
     ],
 )
 def test_bad_arguments(changes: dict[str, Any], message: str) -> None:

@@ -252,6 +252,11 @@ def test_case_18_skewed_axis(diagnose):
         (["t.csv", *LINE, *SQUARES, "--cells", "1"], "must be an integer of at least 2, got 1"),
         (["t.csv", *LINE, *SQUARES, "--cells", "9", "--quantile-cells", "9"], "one way only"),
         (["t.csv", *LINE, *SQUARES, "--trim", "0.7"], "trim must lie between 0 and 0.5"),
+        (
+            ["t.csv", *LINE, *SQUARES, "--negligible", "1"],
+            "belongs to the default method",
+        ),
+        (["t.csv", *LINE[:-1], *SQUARES, "--trim", "0"], "belongs to the published method"),
         (["t.csv", *LINE, *SQUARES, "--json", "none/a.json"], "folder 'none'"),
         (["t.csv", *LINE, *SQUARES, "--report", "./t.csv"], "would overwrite an input"),
         (["t.csv", *LINE, *SQUARES, "--json", "a", "--report", "a"], "must differ"),

@@ -33,7 +33,7 @@ def test_what_a_data_set_holds():
     data, status = ready(named, edges=EDGES, mask=mask)
     assert status == Status.OK
     assert data.num_cells == 4
-    assert data.num_rows == mask.sum()
+    assert int(data.num_rows) == mask.sum()
     assert (data.block, data.trusted, data.noise_scale) == (None, None, None)
     for name in ("design", "response", "axis", "features", "basis", "centered"):
         assert not np.asarray(getattr(data, name))[~mask].any(), name

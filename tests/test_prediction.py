@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import brute_force
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,8 +54,8 @@ def test_correction_improves_the_forecast(sample, found):
 def test_a_region_at_the_end_of_the_axis_goes_on_beyond_it(sample, found):
     regions = dataclasses.replace(
         found.regions,
-        lower=found.regions.lower.at[0].set(EDGES[0]),
-        upper=found.regions.upper.at[1].set(EDGES[-1]),
+        open_below=found.regions.open_below.at[0].set(True),
+        open_above=found.regions.open_above.at[1].set(True),
     )
     widened = dataclasses.replace(found, regions=regions)
     axis = jnp.array([-10.0, 0.0, 10.0])
@@ -68,3 +69,61 @@ def test_a_failed_diagnosis_predicts_nan(found):
     failed = dataclasses.replace(found, coefficients=jnp.full(2, jnp.nan))
     predicted = lisdd_jax.predict(failed, jnp.ones((4, 2)), jnp.zeros(4), jnp.ones((4, 6)))
     assert jnp.all(jnp.isnan(predicted))
+
+
+def test_agrees_with_a_loop(sample, found):
+    """Every row by itself: physics, and the terms of the regions that hold it."""
+    rng = np.random.default_rng(0)
+    axis = np.concatenate([rng.uniform(-4, 4, 30), np.asarray(EDGES), [np.nan, np.inf]])
+    design, features = rng.normal(size=(len(axis), 2)), rng.normal(size=(len(axis), 6))
+    design[3, 1], features[5, 0] = np.nan, np.nan
+    present = np.asarray(found.regions.present)
+    regions = list(zip(found.regions.lower[present], found.regions.upper[present], strict=True))
+    expected = brute_force.predict(
+        np.asarray(found.coefficients),
+        regions,
+        np.asarray(found.regions.coefficients)[present],
+        EDGES[0],
+        EDGES[-1],
+        design,
+        axis,
+        features,
+    )
+    predicted = lisdd_jax.predict(found, design, axis, features)
+    np.testing.assert_allclose(predicted, expected, rtol=1e-12)
+    assert np.isnan(predicted).sum() == 3
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"design": np.ones((4, 3))}, r"design must have shape \(m, p\) with p = 2 as in the diag"),
+        (
+            {"features": np.ones((4, 5))},
+            r"features must have shape \(m, L\) with L = 6 as in the d",
+        ),
+        ({"axis": np.ones(3)}, r"axis must have shape \(m,\) with m = 4 as in design"),
+        ({"axis": np.ones((4, 1))}, r"axis must have 1 axes \(m,\)"),
+        ({"features": np.ones(4)}, r"features must have 2 axes \(m, L\)"),
+    ],
+)
+def test_shapes_must_fit(found, changes, words):
+    rows = {"design": np.ones((4, 2)), "axis": np.ones(4), "features": np.ones((4, 6))}
+    with pytest.raises(ValueError, match=words):
+        lisdd_jax.predict(found, **(rows | changes))
+
+
+def test_types_of_rows(found):
+    rows = [np.ones((4, 2)), np.ones(4), np.ones((4, 6))]
+    with pytest.raises(TypeError, match="arguments must share one floating-point type"):
+        lisdd_jax.predict(found, rows[0].astype(np.float32), *rows[1:])
+    double = lisdd_jax.predict(found, *rows)
+    lists = lisdd_jax.predict(found, *(part.astype(int).tolist() for part in rows))
+    np.testing.assert_array_equal(lists, double)
+    single = jax.tree.map(
+        lambda leaf: leaf.astype(jnp.float32) if leaf.dtype == jnp.float64 else leaf, found
+    )
+    # A diagnosis in single precision serves rows in double precision.
+    mixed = lisdd_jax.predict(single, *rows)
+    assert mixed.dtype == jnp.float64
+    np.testing.assert_allclose(mixed, double, rtol=1e-5)

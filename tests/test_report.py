@@ -81,7 +81,11 @@ def diagnosis(*, verdict=Verdict.DISCREPANCY, status=Status.OK, flagged=(3,), **
             Regions,
             lower=np.array([lower[flags][0] if flags.any() else NAN, NAN]),
             upper=np.array([upper[flags][-1] if flags.any() else NAN, NAN]),
+            open_below=np.array([bool(flags[0]), False]),
+            open_above=np.array([bool(flags[-1]), False]),
             present=np.array([bool(flags.any()), False]),
+            same_rows=np.array(False),
+            shared_test=np.zeros(2, bool),
             count=np.array([10, 0]),
             support=support,
             coefficients=np.where(support, 0.2, 0.0),
@@ -355,6 +359,33 @@ def test_evidence_of_a_region_is_not_overstated(data, log_p, words_told):
     )
     summary = summarize(diagnosis(regions=regions), data, config=CONFIG, version="1")
     assert words.reasons(summary)[0] == f"10 rows with x >= 1.000 {words_told}"
+
+
+@pytest.mark.parametrize(
+    "changes, words_told",
+    [
+        (
+            {"same_rows": np.array(True)},
+            "deviate (p = 0.00091 on the same rows that chose them, so too small)",
+        ),
+        (
+            {"shared_test": np.array([True, False])},
+            "deviate (p = 0.00091, one test for several regions)",
+        ),
+    ],
+)
+def test_what_evidence_does_not_pay_for_is_told(data, changes, words_told):
+    number = {"log_p_value": np.array([-7.0, NAN]), "p_value": np.array([math.exp(-7.0), NAN])}
+    regions = dataclasses.replace(diagnosis().regions, **number, **changes)
+    summary = summarize(diagnosis(regions=regions), data, config=CONFIG, version="1")
+    assert words.reasons(summary)[0] == f"10 rows with x >= 1.000 {words_told}"
+    (name,) = changes
+    assert strict(json_report.to_json(summary))["regions"][0][name]
+
+
+def test_rows_beyond_the_axis_belong_to_a_region_that_reaches_its_end(data):
+    (region,) = summarize(diagnosis(), data, config=CONFIG, version="1").regions
+    assert region.contains(np.array([0.99, 1.0, 2.0, 9.0])).tolist() == [False, True, True, True]
 
 
 def test_a_rival_regime_and_a_robust_test_are_told(data):

@@ -148,3 +148,7 @@ def test_settings_are_the_fields_of_config():
     assert {"trim", "alpha", "alpha_cell", "tolerance", "max_terms", "num_cells"} <= set(kinds)
     assert Spec().settings() == Config()
     assert Spec(paper=True).settings() == Config.paper()
+    # No setting can run another method than the one that is recorded.
+    for paper in (True, False):
+        with pytest.raises(SpecError, match="'method' is no setting"):
+            Spec(paper=paper, config={"method": "published"}).settings()

@@ -104,7 +104,7 @@ def group_cells(count: jax.Array, least: int) -> Groups:
         gathered, group = carry
         gathered = gathered + rows
         full = gathered >= least
-        return (jnp.where(full, 0, gathered), group + full), group
+        return (jnp.where(full, 0, gathered), group + full.astype(group.dtype)), group
 
     start = (jnp.zeros((), count.dtype), jnp.int32(0))
     (_, num), group = jax.lax.scan(step, start, count)

@@ -96,7 +96,7 @@ class RegionTest(NamedTuple):
     shared: jax.Array
 
 
-def _match(full: Stages, split: Stages, test: SplitTest) -> RegionTest:
+def match_regions(full: Stages, split: Stages, test: SplitTest) -> RegionTest:
     """Give every region the test of the region of split A that overlaps it most."""
     low = jnp.maximum(full.lower[:, None], split.lower)
     high = jnp.minimum(full.upper[:, None], split.upper)
@@ -118,7 +118,7 @@ def make_regions(
     rows: Ordered, full: Stages, splits: Stages, tests: SplitTest, table: jax.Array
 ) -> Regions:
     """The regions of the full data, with held-out evidence from the splits."""
-    matched = jax.vmap(_match, in_axes=(None, 0, 0))(full, splits, tests)
+    matched = jax.vmap(match_regions, in_axes=(None, 0, 0))(full, splits, tests)
     log_p_value, middle = combine_splits(matched.log_p_value)
     present = full.spans.present
     log_p_both, _ = combine_splits(matched.log_p_both)

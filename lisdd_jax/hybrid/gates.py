@@ -58,7 +58,7 @@ def cell_membership(axis: jax.Array, edges: jax.Array, width: jax.Array) -> jax.
     Returns:
       ``(n, R)``.
     """
-    above = step(axis[:, None] - edges[1:-1], width)
+    above = step(axis[:, None] - edges[None, 1:-1], width)
     ones = jnp.ones_like(above[:, :1])
     above = jnp.concatenate([ones, above, jnp.zeros_like(ones)], axis=1)
     return above[:, :-1] - above[:, 1:]

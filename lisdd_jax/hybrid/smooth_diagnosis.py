@@ -105,7 +105,7 @@ def _choose_form(
     The halves are those of the hard algorithm, which splits the rows ``within`` its regions; the
     other rows follow coins of their own.
     """
-    inside = (membership @ regime.flagged) * mask
+    inside = jnp.where(mask, membership @ regime.flagged, 0.0)
     keys, parts = (key, jax.random.fold_in(key, 1)), (within, mask & ~within)
     first = jnp.any(jnp.stack(list(map(splits.random_half, keys, parts))), axis=0)
     second = mask & ~first
@@ -130,7 +130,7 @@ def _certify(
     inside = membership @ split.regime.flagged
     residual = data.centered - data.basis @ split.initial
     added = data.features * inside[:, None]
-    added = added / scaling.column_norms(added / jnp.sqrt(added.shape[0]))
+    added = added / scaling.column_norms(added / added.shape[0] ** 0.5)[None]
     columns = jnp.column_stack([data.basis, added, residual])
     products = soft_selection.weighted_products(columns, mask.astype(columns.dtype))
     size = data.basis.shape[1]
@@ -170,7 +170,7 @@ def _smooth_diagnose(
     test_failed = is_failure(test_status)
     regime = full.regime
     left = regime.residual - full.inside * (data.features @ full.coefficients)
-    mean_square = jnp.sum(left**2) / jnp.maximum(jnp.sum(data.mask), 1)
+    mean_square = jnp.sum(left**2) / jnp.maximum(data.num_rows, 1).astype(left.dtype)
     shown = partial(nan_where, failed)
     return SmoothDiagnosis(
         coefficients=shown(data.frame.coefficients(full.initial + regime.step)),

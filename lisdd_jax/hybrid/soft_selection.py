@@ -34,7 +34,7 @@ def _fit_supports(products: jax.Array, table: np.ndarray) -> SupportFits:
     tolerance = tolerances.gram(products.dtype)
 
     def one(support: jax.Array) -> SupportFits:
-        gram = jnp.where(support[:, None] & support, products[:-1, :-1], 0.0)
+        gram = jnp.where(support[:, None] & support[None], products[:-1, :-1], 0.0)
         moment = jnp.where(support, products[:-1, -1], 0.0)
         fit = normal_equations.sweep(gram, moment, tolerance)
         return SupportFits(fit.solution, jnp.all(fit.independent == support))
@@ -96,7 +96,7 @@ def support_weights(
     best = -soft * jax.nn.logsumexp(jnp.where(usable, -logs / soft, -jnp.inf))
     best = jnp.where(jnp.any(usable), best, 0.0)
     excess = (logs - best) / unit
-    cost = (jnp.asarray(sizes) + excess) / temperature
+    cost = (jnp.asarray(sizes, excess.dtype) + excess) / temperature
     cost = cost + jax.nn.softplus((excess - 1) / temperature**2)
     return jax.nn.softmax(jnp.where(usable | ~jnp.any(usable), -cost, -jnp.inf))
 
@@ -133,7 +133,7 @@ def average_f_test(
     inner, moment, square = products[:-1, :-1], products[:-1, -1], products[-1, -1]
 
     def left(chosen: jax.Array) -> tuple[jax.Array, jax.Array]:
-        gram = jnp.where(chosen[:, None] & chosen, inner, 0.0)
+        gram = jnp.where(chosen[:, None] & chosen[None], inner, 0.0)
         cross = jnp.where(chosen, moment, 0.0)
         fit = normal_equations.sweep(gram, cross, tolerance)
         return square - fit.solution @ cross, jnp.sum(fit.independent)

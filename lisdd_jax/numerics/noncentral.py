@@ -228,11 +228,15 @@ def _integrate(cumulant: _Cumulant, saddle: _Saddle, contour: _Contour) -> Array
     cumulant, saddle, at_contour = jax.tree.map(
         lambda field: field[..., None], (cumulant, saddle, contour)
     )
-    u = contour.end[..., None] * share.astype(contour.end.dtype)
+    share, weights = (
+        part.astype(contour.end.dtype).reshape((1,) * contour.end.ndim + (-1,))
+        for part in (share, weights)
+    )
+    u = contour.end[..., None] * share
     log_size, phase, slant = _log_integrand(cumulant, saddle, at_contour, u)
     value = jnp.exp(log_size) * jnp.cosh(u) * (jnp.cos(phase) + slant * jnp.sin(phase))
     scale = contour.end * contour.width * contour.unit / jnp.abs(saddle.s[..., 0])
-    return scale * jnp.sum(value * weights.astype(u.dtype), axis=-1)
+    return scale * jnp.sum(value * weights, axis=-1)
 
 
 def _bisect(beyond: Callable[[Array], Array], low: Array, high: Array, *, num_steps: int) -> Array:

@@ -4,12 +4,17 @@ A split is drawn over units in the order of the record: single rows, or blocks w
 given. Neighbouring units go to different parts, so all parts cover the record evenly.
 """
 
+import itertools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lisdd_jax.numerics import extremes
+
+_MOST_LISTED = 5
+"""Largest number of labels whose orders are all listed."""
 
 
 def unit_ranks(mask: jax.Array, block: jax.Array | None = None) -> jax.Array:
@@ -134,7 +139,15 @@ def random_folds(
       ``(n,)`` int32 in ``0 .. num_folds - 1``; of no meaning in rows out of use.
     """
     rank = jnp.maximum(unit_ranks(mask, block), 0)
-    num_turns = -(-mask.shape[0] // num_folds)
-    draws = jax.random.uniform(key, (num_turns, num_folds), jnp.float32)
-    order = jnp.argsort(draws, axis=1).astype(jnp.int32)
-    return order[rank // num_folds, rank % num_folds]
+    orders = _random_orders(key, -(-mask.shape[0] // num_folds), num_folds)
+    return orders[rank // num_folds, rank % num_folds]
+
+
+def _random_orders(key: jax.Array, num: int, size: int) -> jax.Array:
+    """So many orders of ``size`` labels, ``(num, size)`` int32."""
+    if size > _MOST_LISTED:
+        draws = jax.random.uniform(key, (num, size), jnp.float32)
+        return jnp.argsort(draws, axis=1).astype(jnp.int32)
+    # Drawing one of a list costs less than sorting.
+    table = np.array(list(itertools.permutations(range(size))), np.int32)
+    return jnp.asarray(table)[jax.random.randint(key, (num,), 0, len(table))]

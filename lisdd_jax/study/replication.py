@@ -109,7 +109,7 @@ def _as_number(name: str, array: jax.Array) -> jax.Array:
             raise ValueError(f"metric 'status' must be an integer code, got dtype {array.dtype}")
         return array.astype(jnp.int32)
     if jnp.issubdtype(array.dtype, jnp.floating):
-        return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+        return array.astype(jnp.float32) if array.dtype.itemsize < 4 else array
     if jnp.issubdtype(array.dtype, jnp.integer) or array.dtype == bool:
         return array
     raise ValueError(f"metric {name!r} must be a real number, got dtype {array.dtype}")

@@ -26,10 +26,10 @@ def evaluate(config):
         truth = truth * jnp.sign(jnp.concatenate([sample.lower, sample.upper]))
         ends = jnp.concatenate([regions.lower, regions.upper])
         edge_error = jnp.nanmin(
-            jnp.where(jnp.isnan(ends), jnp.inf, jnp.abs(truth[:, None] - ends)), axis=1
+            jnp.where(jnp.isnan(ends)[None], jnp.inf, jnp.abs(truth[:, None] - ends[None])), axis=1
         )
         only_cubic = jnp.arange(sample.features.shape[1]) == CUBIC
-        right = jnp.all((regions.support == only_cubic) | ~regions.present[:, None])
+        right = jnp.all((regions.support == only_cubic[None]) | ~regions.present[:, None])
         form = jnp.any(regions.present) & right
         discrepancy = found.verdict == Verdict.DISCREPANCY
         testable = ~jnp.isnan(found.cells.p_value)

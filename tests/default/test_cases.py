@@ -1,5 +1,7 @@
 """The default method on data with a known answer."""
 
+from types import SimpleNamespace
+
 import default_data as data
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 from lisdd_jax.config import Config
+from lisdd_jax.default import outcome
 from lisdd_jax.diagnosis import diagnose
 from lisdd_jax.prediction import predict
 from lisdd_jax.results import Verdict
@@ -170,3 +173,49 @@ def test_several_splits_combine_and_count():
     assert found.form.frequency[1] == 1.0
     assert found.form.frequency.sum() == 1.0
     assert found.test.log_p_value < -100
+
+
+def test_blocks_and_noise_scales_enter_the_default_method():
+    table = data.oscillator(1)
+    *arrays, mask = table
+    options = {"mask": mask, "key": jax.random.key(0), "edges": EDGES, "config": Config()}
+    plain = diagnose(*arrays, **options)
+    single = diagnose(*arrays, **options, block=np.arange(data.NUM_ROWS)[::-1])
+    together = diagnose(*arrays, **options, block=np.arange(data.NUM_ROWS) // 8)
+    halved = diagnose(*arrays, **options, noise_scale=np.full(data.NUM_ROWS, 0.5))
+    assert together.test.statistic != plain.test.statistic
+    for found in (single, together, halved):
+        assert found.verdict == Verdict.DISCREPANCY
+        np.testing.assert_allclose(found.coefficients, plain.coefficients, rtol=1e-8)
+    np.testing.assert_allclose(halved.scale, 2 * plain.scale, rtol=1e-8)
+
+
+def test_region_tests_that_are_one_are_told():
+    """Two regions of all rows that overlap one region of split A take its test both."""
+    present = jnp.array([True, True, False])
+    full = SimpleNamespace(
+        lower=jnp.array([0.0, 2.0, 5.0]),
+        upper=jnp.array([1.0, 3.0, 6.0]),
+        spans=SimpleNamespace(present=present),
+    )
+    split = SimpleNamespace(
+        lower=jnp.array([0.5, 7.0, 8.0]),
+        upper=jnp.array([2.5, 8.0, 9.0]),
+        spans=SimpleNamespace(present=present),
+    )
+    evidence = jnp.array([-50.0, -1.0, jnp.nan])
+    test = SimpleNamespace(each=-evidence, log_p_each=evidence, log_p_both=evidence)
+    with jax.numpy_rank_promotion("allow"):
+        found = outcome.match_regions(full, split, test)
+    assert found.shared.tolist() == [True, True, False]
+    assert found.log_p_value[:2].tolist() == [-50.0, -50.0]
+
+
+def test_adjusted_p_values_bear_any_dependence(found):
+    """Of two regions the larger combined p-value is adjusted by 1 + 1/2."""
+    regions = found.regions
+    assert not regions.same_rows
+    assert not regions.shared_test.any()
+    both = np.asarray(regions.adjusted_p_value[:2])
+    assert np.isnan(regions.adjusted_p_value[2:]).all()
+    assert (both >= 1.5 * np.asarray(regions.p_value[:2]) * (1 - 1e-9)).all()

@@ -62,7 +62,7 @@ def test_scale_of_columns_does_not_matter(table, expected):
     scaled = table._replace(design=table.design * scale, features=table.features * terms)
     found = whole(scaled)
     np.testing.assert_allclose(found.coefficients * scale, expected.coefficients, rtol=1e-8)
-    coefficients = found.regions.coefficients * terms
+    coefficients = np.asarray(found.regions.coefficients) * terms
     np.testing.assert_allclose(coefficients, expected.regions.coefficients, rtol=1e-8)
     np.testing.assert_allclose(found.regions.lower, expected.regions.lower, rtol=1e-12)
 

@@ -234,7 +234,8 @@ class TestFrame:
             shifted.astype(np.float32), response.astype(np.float32), jnp.ones(NUM, bool)
         )
         basis = change.to_basis(shifted.astype(np.float32))
-        centered = change.center_response(design, response.astype(np.float32))
+        single = (part.astype(np.float32) for part in (shifted, response))
+        centered = change.center_response(*single)
         solution = normal_equations.sweep(basis.T @ basis, basis.T @ centered).solution
         expected = np.linalg.lstsq(design, response)[0][1:]
         # Rounding of the column: 6e-5 of a unit of spread.

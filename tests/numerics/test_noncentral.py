@@ -57,7 +57,7 @@ def test_against_the_poisson_mixture(dtype):
     value = ncf_logsf(*arguments)
     assert value.dtype == dtype
     expected = np.array([mp_ncf_logsf(*row) for row in arguments.T])
-    error = np.abs(value - expected) / np.maximum(1, np.abs(expected))
+    error = np.abs(np.asarray(value) - expected) / np.maximum(1, np.abs(expected))
     assert error.max() <= TOLERANCE[dtype], CASES[int(error.argmax())]
 
 
@@ -88,7 +88,7 @@ def test_zero_noncentrality_is_central(dtype):
     x, a, b = np.meshgrid([1e-6, 0.3, 1, 1.001, 2, 30, 1e4], df, df)
     x, a, b = (v.astype(dtype) for v in (x, a, b))
     expected = np.asarray(tails.f_logsf(*(v.astype(float) for v in (x, a, b))))
-    error = np.abs(ncf_logsf(x, a, b, 0) - expected) / np.maximum(1, np.abs(expected))
+    error = np.abs(np.asarray(ncf_logsf(x, a, b, 0)) - expected) / np.maximum(1, np.abs(expected))
     assert error.max() <= TOLERANCE[dtype]
 
 

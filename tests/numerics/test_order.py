@@ -172,7 +172,7 @@ def test_roughly_smallest(name):
         for near in (exact, 0.5 * exact, 30 * exact, 0.0, bracket.typical(values)[0]):
             mask, threshold, missing = pick(values, num, near)
             np.testing.assert_array_equal(mask, values <= threshold)
-            assert mask.sum() + missing == num
+            assert int(mask.sum()) + int(missing) == int(num)
             assert mask.any()
             if name in ("normal", "energy", "sorted"):
                 assert abs(missing) <= 6

@@ -59,7 +59,7 @@ def test_one_block_is_one_half():
     assert sorted(found.used.sum(axis=1).tolist()) == [0, NUM]
 
 
-@pytest.mark.parametrize("num_folds", [1, 3, 4])
+@pytest.mark.parametrize("num_folds", [1, 3, 4, 7])
 def test_every_fold_comes_once_in_so_many_units(num_folds):
     mask = np.random.default_rng(1).random(NUM) < 0.8
     whole = NUM // num_folds * num_folds
@@ -70,10 +70,11 @@ def test_every_fold_comes_once_in_so_many_units(num_folds):
 
 
 def test_folds_are_equally_likely_everywhere():
-    keys, mask = jax.random.split(jax.random.key(5), 3000), np.ones(9, bool)
-    found = jax.jit(jax.vmap(lambda key: splits.random_folds(key, mask, 3)))(keys)
-    shares = np.mean(np.asarray(found)[..., None] == np.arange(3), axis=0)
-    np.testing.assert_allclose(shares, 1 / 3, atol=5 * np.sqrt(2 / 9 / 3000))
+    keys, mask = jax.random.split(jax.random.key(5), 3000), np.ones(14, bool)
+    for num in (3, 7):
+        draw = jax.jit(jax.vmap(lambda key, num=num: splits.random_folds(key, mask, num)))
+        shares = np.mean(np.asarray(draw(keys))[..., None] == np.arange(num), axis=0)
+        np.testing.assert_allclose(shares, 1 / num, atol=5 * np.sqrt(1 / num / 3000))
 
 
 def test_random_half_takes_one_of_every_two_rows_in_use():
