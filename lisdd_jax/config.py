@@ -89,49 +89,18 @@ class PublishedConfig(Settings):
 @register_dataclass
 @dataclass(frozen=True, kw_only=True)
 class Config(Settings):
-    """Settings of the default method. Two neighbouring cells below 0.01 are flagged as well.
+    """Settings of the default method. Its other constants have their reasons in docs/method.md.
 
     Attributes:
-      negligible: mean discrepancy, in units of the response, that is too small to matter: cells are
-        not flagged for less, and less is not certified.
-      alpha_search: level at which the search for the clean regime drops a group of cells.
-      alpha_fit: level of the lack-of-fit test of the clean regime.
-      alpha_doubt: the same where cells are flagged and split A shows other terms.
-      alpha_back: lack-of-fit level above which rows that refined edges free serve the physics.
-      alpha_differ: level at which a rival regime counts as another law.
-      alpha_elsewhere: level at which the clean rows contradict that missing terms act there too.
-      doubt: share of a regime's rows discounted per standard deviation of lack of fit, when
-        regimes are compared.
-      least_share: share of the rows below which a regime is none.
-      ambiguity: rows of a rival regime over those of the clean one from which the two are even.
-      ambiguity_overlap: the same for a rival that shares rows with the clean regime.
-      separation: standard errors of held-out gain from which regions keep terms of their own.
-      max_regions: most regions reported (static).
-      window: the search starts from every window of so many adjacent groups (static).
-      reach: groups beyond a flagged run that its edges may enter (static).
-      num_blocks: blocks of rows at which edges are first placed (static).
-      num_splits: random splits whose certificates are combined (static).
+      negligible: discrepancy, as a root mean square over the rows of a part of the axis and in units
+        of the response, that is too small to matter: a law that holds to within it is called clean.
+      max_regions: most regions reported, the longest ones (static).
     """
 
     method: ClassVar[str] = "default"
 
     negligible: Any = field(default=0.0, metadata=_NUMBER)
-    alpha_search: Any = field(default=0.01, metadata=_LEVEL)
-    alpha_fit: Any = field(default=5e-3, metadata=_LEVEL)
-    alpha_doubt: Any = field(default=0.01, metadata=_LEVEL)
-    alpha_back: Any = field(default=0.05, metadata=_LEVEL)
-    alpha_differ: Any = field(default=1e-3, metadata=_LEVEL)
-    alpha_elsewhere: Any = field(default=0.05, metadata=_LEVEL)
-    doubt: Any = field(default=0.15, metadata=_NUMBER)
-    least_share: Any = field(default=0.1, metadata=_LEVEL)
-    ambiguity: Any = field(default=0.75, metadata=_NUMBER)
-    ambiguity_overlap: Any = field(default=0.95, metadata=_NUMBER)
-    separation: Any = field(default=2.0, metadata=_NUMBER)
     max_regions: int = field(default=4, metadata=_COUNT)
-    window: int = field(default=4, metadata=_COUNT)
-    reach: int = field(default=2, metadata={**_COUNT, "least": 0})
-    num_blocks: int = field(default=128, metadata={**_COUNT, "least": 4})
-    num_splits: int = field(default=1, metadata=_COUNT)
 
     @classmethod
     def paper(cls, **changes: Any) -> PublishedConfig:

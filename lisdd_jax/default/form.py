@@ -1,215 +1,270 @@
-"""The form of what is missing: every support by cross-fit, with mechanisms shared or of their own.
+"""What: the support that predicts held-out rows of the regions (docs/method.md, section 3.8).
 
-The rows are in two folds. Each support is fitted on one fold, edges and coefficients together, and
-scored on the other; the two errors are added. This is done twice, with one mechanism for all
-regions and with one for each, and the two are compared on the held-out predictions.
+The rows are in two folds. Every support is fitted on either fold of a region and scored on the
+other. Beside the candidate terms stands the region's own change of the law in ``[1, axis,
+physics]``: where no support predicts nearly as well, the library lacks the term.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.config import Config
-from lisdd_jax.default import blocks, edges
-from lisdd_jax.default.edges import RowSpan, Terms
-from lisdd_jax.default.runs import Spans
-from lisdd_jax.numerics import extremes, scaling, tolerances
-from lisdd_jax.statistics.supports import choose_support, sizes, term_places
+from lisdd_jax.default.layout import Layout
+from lisdd_jax.numerics import small_systems, tolerances
+from lisdd_jax.numerics.hosted import choose, namespace
+from lisdd_jax.statistics.supports import choose_support, sizes, supports, term_places
 
-_NUM_STEPS = 3
-"""Alternations of edges and coefficients; they settle in two or three."""
+_SEPARATION = 2.0
+"""Noise variances of held-out error, per further coefficient, that regions must gain by terms of
+their own: what a coefficient without effect costs in cross-fitting."""
 
 
-class Shape(NamedTuple):
-    """Terms and edges of every region.
+class Sums(NamedTuple):
+    """Sums of products of the regions and of what lies outside, in two folds.
 
     Attributes:
-      terms: of every region, ``(K, m)``.
-      region: refined ends as positions ``(K,)``.
-      start_interval, stop_interval: ``(K, 2)`` positions that bound their confidence intervals.
-      shared: bool.
-      support: ``(K,)`` int32, row of ``supports``.
-      errors: ``(K, S)`` mean squared held-out error, inf where a support is not determined.
-      equivalent: ``(K, S)`` bool.
-      main: int32, the region in which the terms gain most.
-      usable: bool, every region present has a support.
+      gram: ``(R + 1, 2, m, m)``; the last entry is outside.
+      num_rows: ``(R + 1, 2)``.
     """
 
-    terms: Terms
-    region: RowSpan
-    start_interval: jax.Array
-    stop_interval: jax.Array
-    shared: jax.Array
-    support: jax.Array
-    errors: jax.Array
-    equivalent: jax.Array
-    main: jax.Array
-    usable: jax.Array
+    gram: Any
+    num_rows: Any
 
 
-class _Choice(NamedTuple):
-    support: jax.Array
-    errors: jax.Array
-    equivalent: jax.Array
+class Form(NamedTuple):
+    """The chosen terms.
 
-
-def _choose(errors: jax.Array, num_terms: np.ndarray, tolerance: jax.Array) -> _Choice:
-    support, equivalent = choose_support(errors, num_terms, tolerance)
-    return _Choice(support, errors, equivalent)
-
-
-class _CrossFit(NamedTuple):
-    """Candidates ``(2, 2, S, K, ...)``: own or shared mechanism, fold, support, region."""
-
-    candidates: blocks.Candidate
-    total: jax.Array
-    num_rows: jax.Array
-
-
-def _cross_fit(
-    parts: blocks.Blocks, spans: Spans, bonus: jax.Array, index: np.ndarray, used: np.ndarray
-) -> _CrossFit:
-    coarse = blocks.to_blocks(spans, parts)
-
-    def fit(shared: jax.Array, fold: jax.Array) -> blocks.Candidate:
-        def one(index: jax.Array, used: jax.Array) -> blocks.Candidate:
-            return blocks.fit_candidate(parts, fold, shared, index, used, coarse, bonus, _NUM_STEPS)
-
-        return jax.vmap(one)(jnp.asarray(index), jnp.asarray(used))
-
-    over_folds = jax.vmap(fit, in_axes=(None, 0))
-    candidates = jax.vmap(over_folds, in_axes=(0, None))(jnp.array([False, True]), jnp.arange(2))
-    squares = jnp.sum(parts.products[..., -1, -1], axis=0)
-    rows = extremes.running_sum(jnp.any(parts.folds, axis=0).astype(squares.dtype))
-    n = rows.shape[0] - 1
-    start, stop = (jnp.minimum(end * parts.size, n) for end in (coarse.start, coarse.stop))
-    total = jnp.where(spans.present, squares[coarse.stop] - squares[coarse.start], 0.0)
-    num_rows = jnp.where(spans.present, rows[stop] - rows[start], 0.0)
-    return _CrossFit(candidates, total, num_rows)
-
-
-def _held_out_errors(fit: _CrossFit, smallest: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Errors of every support ``(S, K)`` with own mechanisms, and ``(S,)`` with a shared one."""
-    gain = jnp.sum(fit.candidates.gain, axis=1)
-    determined = jnp.all(fit.candidates.determined, axis=1)
-
-    def error(total: jax.Array, gain: jax.Array, num_rows: jax.Array) -> jax.Array:
-        # Without noise, errors that differ by rounding only must count as equal.
-        rounding = tolerances.CANCELLATION(total.dtype) * total
-        left = jnp.maximum(total - gain, rounding) / jnp.maximum(num_rows, 1)
-        return jnp.maximum(left, smallest)
-
-    own = error(fit.total, gain[0], fit.num_rows)
-    joint = error(jnp.sum(fit.total), jnp.sum(gain[1], axis=1), jnp.sum(fit.num_rows))
-    all_determined = jnp.all(determined[1], axis=1)
-    return jnp.where(determined[0], own, jnp.inf), jnp.where(all_determined, joint, jnp.inf)
-
-
-def _held_out_correction(
-    parts: blocks.Blocks,
-    candidates: blocks.Candidate,
-    support: jax.Array,
-    index: np.ndarray,
-    present: jax.Array,
-) -> jax.Array:
-    """Correction ``(n,)`` of every row, from the fit on the fold that it is not in.
-
-    ``candidates (2, S, K, ...)`` of one way to share, ``support (K,)``.
+    Attributes:
+      support: ``(R,)`` int, row of ``supports``.
+      shared: bool, one mechanism for all regions.
+      errors: ``(R, S)`` held-out sum of squares of every support, inf where it is undetermined.
+      equivalent: ``(R, S)`` bool.
+      usable: ``(R,)`` bool, some support could be judged.
+      change: ``(R, q)`` bool, directions of the region's own change of the law.
+      lacking: ``(R,)`` bool, that change predicts better than any support.
+      error: ``(R,)`` held-out sum of squares of what predicts best.
+      use: ``(R, q + L)`` bool, columns of that.
     """
-    region_slot = jnp.arange(support.shape[0])
-    terms = parts.columns.T[jnp.asarray(index)[support]]
-    num_rows = terms.shape[-1]
 
-    def of_fold(candidate: blocks.Candidate, other: jax.Array) -> jax.Array:
-        coefficients = candidate.coefficients[support, region_slot]
-        region = RowSpan(*(ends[support, region_slot] for ends in candidate.region))
-        correction = jnp.sum(terms * coefficients[..., None], axis=1)
-        inside = region.inside(num_rows, present) & other
-        return jnp.sum(jnp.where(inside, correction, 0.0), axis=0)
-
-    return jnp.sum(jax.vmap(of_fold)(candidates, parts.folds[::-1]), axis=0)
+    support: Any
+    shared: Any
+    errors: Any
+    equivalent: Any
+    usable: Any
+    change: Any
+    lacking: Any
+    error: Any
+    use: Any
 
 
-def _is_shared(
-    residual: jax.Array, mask: jax.Array, own: jax.Array, shared: jax.Array, separation: jax.Array
-) -> jax.Array:
-    """Own mechanisms do not predict better than a shared one beyond their standard error."""
-    gain = jnp.where(mask, (residual - shared) ** 2 - (residual - own) ** 2, 0.0)
-    spread = scaling.root(jnp.sum(gain**2))
-    return jnp.sum(gain) <= separation * spread
+def about_law(gram: Any, theta: Any, layout: Layout) -> Any:
+    """Sums of products with the response replaced by the residual of a law ``theta (p,)``."""
+    xp = namespace(gram)
+    change = xp.zeros((layout.size,), gram.dtype)
+    direction = xp.concatenate([change[:2], theta, change[layout.num_directions : -1]])
+    column = gram[..., -1] - gram[..., :-1] @ direction
+    last = column[..., -1] - column[..., :-1] @ direction
+    column = xp.concatenate([column[..., :-1], last[..., None]], -1)
+    top = xp.concatenate([gram[..., :-1, :-1], column[..., :-1, None]], -1)
+    return xp.concatenate([top, column[..., None, :]], -2)
 
 
-def find_form(
-    terms: jax.Array,
-    residual: jax.Array,
-    axis: jax.Array,
-    used: jax.Array,
-    folds: jax.Array,
-    spans: Spans,
-    variance: jax.Array,
-    config: Config,
-) -> Shape:
-    """Choose terms and place edges.
+def _fit(gram: Any, place: Any, used: Any) -> tuple[Any, Any]:
+    """Coefficients ``(..., S, s)`` of columns at ``place (S, s)``, and whether they exist."""
+    xp = namespace(gram)
+    block = gram[..., place[:, :, None], place[:, None, :]]
+    both = xp.asarray(used[:, :, None] & used[:, None, :])
+    block = xp.where(both, block, xp.asarray(np.eye(place.shape[1]), gram.dtype)[None])
+    moment = xp.where(xp.asarray(used), gram[..., place, -1], 0.0)
+    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype))
+    return xp.where(xp.asarray(used), solved.solution, 0.0), xp.all(solved.independent, -1)
+
+
+def _left(gram: Any, place: Any, coefficients: Any) -> Any:
+    """Residual sums ``(..., S)`` of coefficients ``(..., S, s)``."""
+    xp = namespace(gram)
+    block = gram[..., place[:, :, None], place[:, None, :]]
+    fitted = xp.einsum("...i,...ij,...j->...", coefficients, block, coefficients)
+    cross = xp.sum(coefficients * gram[..., place, -1], -1)
+    return gram[..., -1, -1][..., None] - 2 * cross + fitted
+
+
+def cross_fit(gram: Any, place: np.ndarray, used: np.ndarray) -> Any:
+    """Held-out sums of squares ``(..., S)`` of supports, fitted on either fold and scored on the other.
 
     Args:
-      terms: ``(n, L)`` scaled, sorted along the axis.
-      residual: ``(n,)`` of the trusted physics.
-      axis: ``(n,)``.
-      used: ``(n,)`` bool, rows of the data set; they come first.
-      folds: ``(2, n)`` bool, rows to use.
-      spans: the flagged runs.
-      variance: of the noise.
-      config: settings, numbers of the dtype of the data.
-
-    Returns:
-      A ``Shape``.
+      gram: ``(..., 2, m, m)`` of two folds, the target last.
+      place: ``(S, s)`` columns of every support.
+      used: ``(S, s)`` bool, which of them are in use.
     """
-    index, in_use = term_places(terms.shape[1], config.max_terms)
-    num_terms = sizes(terms.shape[1], config.max_terms)
-    mask = jnp.any(folds, axis=0)
-    # Schwarz: an edge inside the axis is a parameter that a region up to its end does not have.
-    bonus = 2 * jnp.log(jnp.maximum(jnp.sum(mask), 2).astype(variance.dtype)) * variance
-    parts = blocks.make_blocks(terms, residual, used, folds, config.num_blocks)
-    fit = _cross_fit(parts, spans, bonus, index, in_use)
-    smallest = 1e-3 * variance
-    own_errors, shared_errors = _held_out_errors(fit, smallest)
-    own = jax.vmap(_choose, in_axes=(1, None, None))(own_errors, num_terms, config.tolerance)
-    one = _choose(shared_errors, num_terms, config.tolerance)
-    num = spans.present.shape[0]
-    joint = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num, *leaf.shape)), one)
-    own_correction, shared_correction = jax.vmap(
-        lambda candidates, support: _held_out_correction(
-            parts, candidates, support, index, spans.present
-        )
-    )(fit.candidates, jnp.stack([own.support, joint.support]))
-    shared = (
-        (jnp.sum(spans.present) > 1)
-        & jnp.any(one.equivalent)
-        & _is_shared(residual, mask, own_correction, shared_correction, config.separation)
+    xp = namespace(gram)
+    coefficients, determined = _fit(gram, place, used)
+    other = gram[..., ::-1, :, :]
+    left = _left(other, place, coefficients)
+    return xp.where(xp.all(determined, -2), left.sum(-2), xp.inf)
+
+
+def own_change(gram: Any, variance: Any, layout: Layout) -> Any:
+    """Directions ``(R, q)`` of each region's own change of the law: one of them, or all.
+
+    By Schwarz's criterion; ``gram (R, m, m)`` of the residual.
+    """
+    xp = namespace(gram)
+    size = layout.num_directions
+    cross = gram[:, :size, -1]
+    square = xp.diagonal(gram, axis1=1, axis2=2)[:, :size]
+    single = xp.where(square > 0, cross**2 / xp.where(square > 0, square, 1.0), 0.0)
+    every = small_systems.solve(gram[:, :size, :size], cross, tolerances.gram(gram.dtype))
+    gain = xp.sum(every.solution * cross, -1)
+    price = variance * xp.log(xp.maximum(gram[:, 0, 0], 2))
+    one = xp.max(single, -1) - price - 2 * variance * float(np.log(size))
+    best = xp.argmax(single, -1)
+    alone = (one >= gain - every.rank * price)[:, None]
+    return xp.where(alone, np.arange(size)[None] == best[:, None], True)
+
+
+def _error_of_change(gram: Any, change: Any, layout: Layout) -> Any:
+    """Held-out sums of squares ``(R,)`` of each region's own change."""
+    xp = namespace(gram)
+    size = layout.num_directions
+    both = (change[:, :, None] & change[:, None, :])[:, None]
+    block = xp.where(both, gram[..., :size, :size], 0.0)
+    moment = xp.where(change[:, None], gram[..., :size, -1], 0.0)
+    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype)).solution
+    other = gram[:, ::-1]
+    fitted = xp.einsum("rfi,rfij,rfj->rf", solved, other[..., :size, :size], solved)
+    cross = xp.sum(solved * other[..., :size, -1], -1)
+    return (other[..., -1, -1] - 2 * cross + fitted).sum(-1)
+
+
+def choose_form(
+    sums: Sums,
+    theta: Any,
+    present: Any,
+    variance: Any,
+    layout: Layout,
+    max_terms: int,
+    tolerance: Any,
+) -> Form:
+    """Choose the terms of every region, of its own or shared by all.
+
+    Args:
+      sums: of the regions and outside.
+      theta: ``(p,)`` the law.
+      present: ``(R,)`` bool.
+      variance: of the noise.
+      layout: columns.
+      max_terms: largest support.
+      tolerance: relative excess of error within which a smaller support wins.
+    """
+    xp = namespace(theta)
+    regions = about_law(sums.gram[:-1], theta, layout)
+    place, used = term_places(layout.num_terms, max_terms)
+    place = place + layout.num_directions
+    size = sizes(layout.num_terms, max_terms)
+    total = regions[..., -1, -1].sum(-1)
+    rounding = tolerances.CANCELLATION(theta.dtype) * total
+    errors = xp.maximum(cross_fit(regions, place, used), rounding[:, None])
+    joint = cross_fit(regions.sum(0), place, used)
+    joint = xp.maximum(joint, rounding.sum())
+    own = [
+        choose_support(errors[r], size, tolerance, rounding[r]) for r in range(errors.shape[0])
+    ]
+    one = choose_support(joint, size, tolerance, rounding.sum())
+    position = xp.stack([choice.position for choice in own])
+    chosen = xp.take_along_axis(errors, position[:, None], 1)[:, 0]
+    apart = xp.where(present, chosen, 0.0).sum()
+    lengths = xp.asarray(size, theta.dtype)
+    more = xp.where(present, lengths[position], 0.0).sum() - lengths[one.position]
+    allowance = _SEPARATION * variance * xp.maximum(more, 1)
+    several = present.sum() > 1
+    shared = several & xp.any(one.equivalent) & (joint[one.position] <= apart + allowance)
+    support = xp.where(shared, one.position, position)
+    equivalent = xp.where(shared, one.equivalent[None], xp.stack([c.equivalent for c in own]))
+    equivalent = equivalent & present[:, None]
+    change = own_change(regions.sum(1), variance, layout)
+    error = xp.take_along_axis(errors, support[:, None], 1)[:, 0]
+    by_change = _error_of_change(regions, change, layout)
+    lacking = present & (error > (1 + tolerance) * by_change + rounding)
+    terms = xp.asarray(supports(layout.num_terms, max_terms))[support]
+    nothing = xp.zeros_like(change)
+    use = xp.where(
+        lacking[:, None],
+        xp.concatenate([change, xp.zeros_like(terms)], 1),
+        xp.concatenate([nothing, terms], 1),
     )
-    choice = jax.tree.map(lambda a, b: jnp.where(shared, a, b), joint, own)
-    chosen = Terms(jnp.asarray(index)[choice.support], jnp.asarray(in_use)[choice.support])
-    slot = jnp.arange(num)
-    mode = shared.astype(jnp.int32)
-    begin = RowSpan(*(ends[mode, 0, choice.support, slot] for ends in fit.candidates.region))
-    sums = edges.row_sums(terms.T[chosen.place], residual, mask)
-    distinct = jnp.concatenate([jnp.ones(1, bool), axis[1:] > axis[:-1], jnp.ones(1, bool)])
-    region = edges.alternate(sums, chosen.used, shared, spans, begin, bonus, distinct, _NUM_STEPS)
-    region = edges.without_overlap(region, spans.present)
-    gain = sums.gain(edges.fit_terms(sums, region, chosen.used, shared).coefficients)
-    start_interval, stop_interval = edges.intervals(gain, region, spans, variance)
-    gains = jnp.where(spans.present, gain[slot, region.stop] - gain[slot, region.start], -jnp.inf)
-    return Shape(
-        terms=chosen,
-        region=region,
-        start_interval=start_interval,
-        stop_interval=stop_interval,
-        shared=shared,
-        support=choice.support.astype(jnp.int32),
-        errors=choice.errors,
-        equivalent=choice.equivalent & spans.present[:, None],
-        main=jnp.argmax(gains),
-        usable=jnp.all(jnp.any(choice.equivalent, axis=1) | ~spans.present),
+    return Form(
+        support=support,
+        shared=shared & ~xp.any(lacking),
+        errors=xp.where(shared, joint[None], errors),
+        equivalent=equivalent,
+        usable=xp.any(equivalent, -1),
+        change=change,
+        lacking=lacking,
+        error=xp.where(lacking, by_change, error),
+        use=use & present[:, None],
     )
+
+
+class Everywhere(NamedTuple):
+    """Terms that act on all rows, against terms that act in the regions.
+
+    Attributes:
+      wins: bool, a support acting everywhere predicts held-out rows as well as the regions do.
+      support: int, that support.
+      gain: noise variances of held-out error that it saves against the law alone.
+    """
+
+    wins: Any
+    support: Any
+    gain: Any
+
+
+def act_everywhere(
+    sums: Sums, form: Form, present: Any, num_ends: Any, variance: Any, layout: Layout, max_terms: int
+) -> Everywhere:
+    """Compare the best support on all rows with the regions, on held-out rows.
+
+    The regions pay for their ends, which all rows chose: ``log n`` variances each.
+
+    Args:
+      sums: of the regions and outside.
+      form: what was chosen for the regions.
+      present: ``(R,)`` bool.
+      num_ends: ends that do not lie at the end of the axis.
+      variance: of the noise.
+      layout: columns.
+      max_terms: largest support.
+    """
+    xp = namespace(variance)
+    place, used = term_places(layout.num_terms, max_terms)
+    physics = np.arange(layout.num_directions)[layout.physics]
+    law = np.broadcast_to(physics, (len(place), len(physics)))
+    wide = np.concatenate([law, place + layout.num_directions], 1)
+    in_use = np.concatenate([np.ones_like(law, bool), used], 1)
+    everywhere = cross_fit(sums.gram.sum(0), wide, in_use)
+    outside = cross_fit(sums.gram[-1], physics[None], np.ones((1, len(physics)), bool))[0]
+    local = outside + xp.where(present, form.error, 0.0).sum()
+    rows = xp.maximum(sums.num_rows.sum(), 2)
+    paid = local + xp.log(rows) * variance * num_ends.astype(variance.dtype)
+    best = xp.argmin(everywhere)
+    gain = (outside - everywhere[best]) / variance
+    return Everywhere(everywhere[best] < paid, best, xp.where(xp.any(present), 0.0, gain))
+
+
+def split_supports(
+    sums: Sums, form: Form, theta: Any, variance: Any, layout: Layout, max_terms: int
+) -> Any:
+    """The support that either fold would choose by itself, ``(2, R)``, by Schwarz's criterion."""
+    xp = namespace(theta)
+    regions = about_law(sums.gram[:-1], theta, layout)
+    place, used = term_places(layout.num_terms, max_terms)
+    place = place + layout.num_directions
+    joint = xp.broadcast_to(regions.sum(0)[None], regions.shape)
+    regions = choose(form.shared, joint, regions)
+    coefficients, determined = _fit(regions, place, used)
+    left = xp.where(determined, _left(regions, place, coefficients), xp.inf)
+    rows = xp.maximum(sums.num_rows[:-1], 2)
+    length = xp.asarray(used.sum(-1), theta.dtype)[None, None]
+    price = xp.log(rows)[..., None] * variance * length
+    return xp.argmin(left + price, -1).T

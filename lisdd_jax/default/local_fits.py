@@ -1,140 +1,154 @@
-"""Every group's own fit, reduced to sums from which all later tests and refits are made.
+"""What every cell says by itself: its own fit, its noise, and its gap from any law (section 3.2).
 
-In each group of cells the response is fitted on ``[1, axis, physics]``, in an orthonormal basis
-``U`` of their span. With ``gamma = U' residual`` and ``Q`` the physics, the residual sum of the
-physics on any union of groups is the groups' own residual sums plus
-``sum |gamma - U'Q theta|^2``, so the rows are needed once.
+Small work on sums of products, on the host or traced.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
+from lisdd_jax.numerics import small_systems, tolerances
+from lisdd_jax.numerics.hosted import namespace
 
-from lisdd_jax.numerics import normal_equations, scaling
+_PRIOR_ROWS = 2.0
+"""Degrees of freedom lent to a cell's variance by those of all cells: enough that none is zero."""
 
-NUM_SMOOTH = 4
-"""Polynomials of the axis, of degree 0 to 3, that the lack-of-fit test adds to the physics."""
-
-LARGEST_LEVERAGE = 0.9
-"""HC3 divides by one minus the leverage; a row that its fit runs through has no residual left."""
+_SCAN_PRIOR_ROWS = 8.0
+"""The same for scores, which sum over many cells and gain by steadier weights."""
 
 
 class LocalFits(NamedTuple):
-    """The groups' own fits; ``R`` groups, ``d = p + 2`` local directions.
+    """The cells' own fits; ``K`` cells, ``m = k + 1`` columns, the response last.
 
     Attributes:
-      num_rows: ``(R,)``, as floats.
-      rank: ``(R,)`` directions that the group determines, as floats.
-      own: ``(R, d)`` coordinates of the residual.
-      physics: ``(R, d, p)`` coordinates of the physics.
-      smooth: ``(R, d, NUM_SMOOTH)`` coordinates of global polynomials of the axis.
-      meat: ``(R, d, d)`` ``sum u u' e^2 / (1 - leverage)^2``, the HC3 covariance of ``own``.
-      residual_sum: ``(R,)`` of the group's own fit.
-      gram: ``(R, p, p)``, cross: ``(R, p)``, square: ``(R,)`` products of physics and own.
+      gram: ``(K, m, m)`` sums of products.
+      local: ``(K, d, m)`` coordinates of the columns in the cell's own directions.
+      rank: ``(K,)`` own directions.
+      num_rows: ``(K,)``.
+      variance: ``(K,)`` of the noise.
+      present: ``(K,)`` bool.
     """
 
-    num_rows: jax.Array
-    rank: jax.Array
-    own: jax.Array
-    physics: jax.Array
-    smooth: jax.Array
-    meat: jax.Array
-    residual_sum: jax.Array
-    gram: jax.Array
-    cross: jax.Array
-    square: jax.Array
-
-    @property
-    def present(self) -> jax.Array:
-        """``(R,)`` bool, groups that have rows."""
-        return self.num_rows > 0
-
-    @property
-    def error_dof(self) -> jax.Array:
-        """``(R,)`` degrees of freedom of the groups' own residuals."""
-        return self.num_rows - self.rank
-
-    @property
-    def variance(self) -> jax.Array:
-        """``(R,)`` of the groups' own residuals."""
-        return self.residual_sum / jnp.maximum(self.error_dof, 1)
+    gram: Any
+    local: Any
+    rank: Any
+    num_rows: Any
+    variance: Any
+    present: Any
 
 
-def legendre(axis: jax.Array, edges: jax.Array) -> jax.Array:
-    """Legendre polynomials over the range of the cells, ``(n, NUM_SMOOTH)``."""
-    x = (2 * axis - edges[0] - edges[-1]) / (edges[-1] - edges[0])
-    return jnp.stack([jnp.ones_like(x), x, 1.5 * x**2 - 0.5, 2.5 * x**3 - 1.5 * x], axis=1)
+class Noise(NamedTuple):
+    """The cells' noise.
+
+    Attributes:
+      pooled: variance over all cells.
+      steady: ``(K,)`` variances for scores.
+      degrees: ``(K,)`` degrees of freedom of the cells' own variances.
+      own: ``(K,)`` those variances.
+    """
+
+    pooled: Any
+    steady: Any
+    degrees: Any
+    own: Any
 
 
-def _outer(left: jax.Array, right: jax.Array) -> jax.Array:
-    """Products of all pairs of columns, ``(n, i, j)``."""
-    return left[:, :, None] * right[:, None, :]
+class Beyond(NamedTuple):
+    """What the cells' own directions leave: candidate terms and the response about them.
+
+    Attributes:
+      score: ``(K, L)`` products of terms and response.
+      square: ``(K, L)`` of the terms; 0 where the cell's directions span a term.
+    """
+
+    score: Any
+    square: Any
 
 
-def fit_groups(
-    basis: jax.Array,
-    residual: jax.Array,
-    axis: jax.Array,
-    mask: jax.Array,
-    group: jax.Array,
-    edges: jax.Array,
-) -> LocalFits:
-    """Fit every group on its own.
+def fit_cells(
+    gram: Any, num_rows: Any, floor: Any, num_physics: int, full: Any
+) -> tuple[LocalFits, Noise, Beyond]:
+    """Fit every cell on its own.
 
     Args:
-      basis: ``(n, p)`` physics in the frame.
-      residual: ``(n,)`` response about a first fit.
-      axis: ``(n,)``.
-      mask: ``(n,)`` bool, rows to use.
-      group: ``(n,)`` int in ``0 .. R - 1`` for rows to use.
-      edges: ``(R + 1,)`` of the cells.
+      gram: ``(K, m, m)`` sums of products of ``[1, axis, physics (p), terms (L), response]``.
+      num_rows: ``(K,)`` rows, as floats.
+      floor: variance at which residuals are rounding errors.
+      num_physics: ``p``.
+      full: bool, the cells have rows enough for all of ``[1, axis, physics]``; else only their
+        levels are fitted, and one set of slopes for all.
 
     Returns:
-      A ``LocalFits``.
+      Fits on the columns without the terms, the noise, and what the terms could add.
     """
-    num_groups, size = edges.shape[0] - 1, basis.shape[1]
-    num = size + 2
-    # Sums over groups and their expansion to rows are products with the membership: on CPU as fast
-    # as a scatter, and unlike it never fused with, and repeated for, what is done per row.
-    member = ((group[:, None] == jnp.arange(num_groups)) & mask[:, None]).astype(basis.dtype)
-
-    def total(columns: jax.Array) -> jax.Array:
-        sums = member.T @ columns.reshape(columns.shape[0], -1)
-        return sums.reshape(num_groups, *columns.shape[1:])
-
-    def to_rows(values: jax.Array) -> jax.Array:
-        rows = member @ values.reshape(num_groups, -1)
-        return rows.reshape(rows.shape[0], *values.shape[1:])
-
-    ones = jnp.where(mask, 1.0, 0.0).astype(basis.dtype)
-    smooth = jnp.where(mask[:, None], legendre(jnp.where(mask, axis, 0.0), edges), 0.0)
-    count = total(ones)
-    deviation = smooth[:, 1] - to_rows(total(smooth[:, 1]) / jnp.maximum(count, 1))
-    spread = scaling.root(total(deviation**2) / jnp.maximum(count, 1))
-    deviation = deviation * to_rows(1 / jnp.where(spread > 0, spread, 1.0))
-    columns = jnp.concatenate([ones[:, None], deviation[:, None], basis * ones[:, None]], axis=1)
-    factor, independent = jax.vmap(normal_equations.inverse_factor)(total(_outer(columns, columns)))
-    local = jnp.sum(columns[:, :, None] * to_rows(factor), axis=1)
-    targets = jnp.concatenate([basis, smooth, residual[:, None]], axis=1)
-    coordinates = total(_outer(local, targets))
-    physics, own = coordinates[..., :size], coordinates[..., -1]
-    left = ones * (residual - jnp.sum(local * to_rows(own), axis=1))
-    # One step of refinement, as the basis is orthonormal to rounding of the Gram matrix only.
-    correction = total(local * left[:, None])
-    left = ones * (left - jnp.sum(local * to_rows(correction), axis=1))
-    own = own + correction
-    leverage = jnp.minimum(jnp.sum(local**2, axis=1), LARGEST_LEVERAGE)
-    weighted = local * (left / (1 - leverage))[:, None]
-    return LocalFits(
-        num_rows=count,
-        rank=jnp.sum(independent, axis=1).astype(basis.dtype),
-        own=own,
-        physics=physics,
-        smooth=coordinates[..., size : size + NUM_SMOOTH],
-        meat=total(_outer(weighted, weighted)).reshape(num_groups, num, num),
-        residual_sum=total(left**2),
-        gram=jnp.einsum("rdi,rdj->rij", physics, physics),
-        cross=jnp.einsum("rdi,rd->ri", physics, own),
-        square=jnp.sum(own**2, axis=1),
+    xp = namespace(gram)
+    size = num_physics + 2
+    tolerance = tolerances.gram(gram.dtype)
+    allowed = xp.concatenate([xp.ones(1, bool), xp.broadcast_to(full, (size - 1,))])
+    own = small_systems.eliminate(gram, size, allowed, tolerance)
+    present = num_rows > 0
+    rank = own.independent.sum(-1).astype(gram.dtype)
+    physics = slice(2, size)
+    slopes = small_systems.solve(
+        own.rest[:, physics, physics].sum(0), own.rest[:, physics, -1].sum(0), tolerance
     )
+    common = xp.where(full, 0.0, slopes.solution)
+    left = own.rest[:, -1] - xp.einsum("p,kpm->km", common, own.rest[:, physics])
+    squares = xp.maximum(left[:, -1] - left[:, physics] @ common, 0.0)
+    share = num_rows / xp.maximum(num_rows.sum(), 1)
+    degrees = num_rows - rank - xp.where(full, 0.0, slopes.rank * share)
+    degrees = xp.where(present, xp.maximum(degrees, 1), 0.0)
+    pooled = squares.sum() / xp.maximum(degrees.sum(), 1)
+
+    def shrunk(prior: float) -> Any:
+        return (prior * pooled + squares) / (prior + degrees) + floor
+
+    terms = slice(size, gram.shape[-1] - 1)
+    diagonal = xp.diagonal(own.rest, axis1=1, axis2=2)[:, terms]
+    whole = xp.diagonal(gram, axis1=1, axis2=2)[:, terms]
+    beyond = diagonal > 1e-6 * whole
+    kept = [*range(size), gram.shape[-1] - 1]
+    fits = LocalFits(
+        gram=gram[:, kept][:, :, kept],
+        local=own.coordinates[:, :, kept],
+        rank=rank,
+        num_rows=num_rows,
+        variance=shrunk(_PRIOR_ROWS),
+        present=present,
+    )
+    noise = Noise(
+        pooled, shrunk(_SCAN_PRIOR_ROWS), degrees, squares / xp.maximum(degrees, 1)
+    )
+    found = Beyond(xp.where(beyond, left[:, terms], 0.0), xp.where(beyond, diagonal, 0.0))
+    return fits, noise, found
+
+
+def add_direction(
+    fits: LocalFits, gram: Any, term: Any, used: Any, full: Any, num_physics: int
+) -> LocalFits:
+    """The fits with one candidate term among the columns, and where cells are full their directions.
+
+    Args:
+      fits: without it.
+      gram: ``(K, m, m)`` of all columns.
+      term: int, which term.
+      used: bool, whether to add it; else its column is zero.
+      full: as for ``fit_cells``.
+      num_physics: ``p``.
+    """
+    xp = namespace(gram)
+    size = num_physics + 2
+    order = xp.concatenate([xp.arange(size), xp.reshape(size + term, (1,)), xp.full(1, -1)])
+    on = xp.concatenate([xp.ones(size, bool), xp.reshape(used, (1,)), xp.ones(1, bool)])
+    wider = xp.take(xp.take(gram, order, axis=1), order, axis=2)
+    wider = xp.where((on[:, None] & on[None])[None], wider, 0.0)
+    allowed = xp.concatenate([xp.ones(1, bool), xp.broadcast_to(full, (size,))])
+    own = small_systems.eliminate(wider, size + 1, allowed, tolerances.gram(gram.dtype))
+    return fits._replace(
+        gram=wider, local=own.coordinates, rank=own.independent.sum(-1).astype(gram.dtype)
+    )
+
+
+def spans(values: Any) -> Any:
+    """Sums over all runs of cells: ``(..., K)`` gives ``(..., K + 1, K + 1)`` at ``[first, end]``."""
+    xp = namespace(values)
+    running = xp.cumsum(xp.concatenate([xp.zeros_like(values[..., :1]), values], -1), -1)
+    return running[..., None, :] - running[..., :, None]

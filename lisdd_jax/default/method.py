@@ -1,120 +1,381 @@
-"""The default method: all stages for one data set, and the certificate from held-out rows."""
+"""The default method on one data set: where, whether, what, and a verdict.
 
-from functools import partial
+The place comes first, from all rows and without chance; held-out rows confirm the form there. Work
+on single rows is in ``rows``, compiled pass by pass; all else is small and runs in NumPy where the
+data are known, and traced under ``jit`` and ``vmap`` (see ``numerics.hosted``).
+
+References:
+  docs/method.md, section 3 and algorithm 2.
+"""
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
-from lisdd_jax.default import confinement, ordering, outcome, splits, stages
-from lisdd_jax.default.ordering import Ordered
-from lisdd_jax.default.stages import Stages
-from lisdd_jax.default.verdict import Findings, decide
-from lisdd_jax.numerics import scaling
+from lisdd_jax.default import certificate, outcome, regions, rows
+from lisdd_jax.default.assembly import Findings, Units, assemble
+from lisdd_jax.default.cells import FEWEST_CELLS
+from lisdd_jax.default.ends import Placed
+from lisdd_jax.default.exactness import Exactness, log_two_sided, test_exactness
+from lisdd_jax.default.form import (
+    Form,
+    Sums,
+    about_law,
+    act_everywhere,
+    choose_form,
+    own_change,
+    split_supports,
+)
+from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.local_fits import Beyond, LocalFits, Noise, add_direction, fit_cells, spans
+from lisdd_jax.default.physics import fit_physics
+from lisdd_jax.default.regions import Place
+from lisdd_jax.default.rows import FirstLook, Ordered, Region
+from lisdd_jax.numerics import tolerances
+from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
-from lisdd_jax.statistics.splits import random_folds
-from lisdd_jax.statistics.supports import supports
-from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
+from lisdd_jax.statistics.f_tests import FRatio, log_p_values
+from lisdd_jax.status import Status, first_failure, status_if
+
+_NUM_PASSES = 3
+"""Places sought, each on the rows that the law of the last one keeps; the rows repeat after one."""
+
+_NUM_TURNS = 3
+"""Moves of the ends, each with the terms chosen after the last; the terms repeat after one or two."""
 
 
-def _collect(
-    rows: Ordered,
-    full: Stages,
-    reject: jax.Array,
-    agrees: jax.Array,
-    log_p_elsewhere: jax.Array,
+class Survey(NamedTuple):
+    """What the cells show.
+
+    Attributes:
+      fits: the cells' own fits, a candidate term among the directions where one acts beyond them.
+      noise: of the cells.
+      place: the regime.
+      scale: ``(K,)`` noise scales of the cells for the bounds of outliers.
+      variance: of the noise on the clean cells.
+      exactness: the test that the law holds exactly.
+      least_scatter: scatter over noise below which nothing matters.
+      gram: ``(K, m, m)`` sums of products of all columns.
+    """
+
+    fits: LocalFits
+    noise: Noise
+    place: Place
+    scale: Any
+    variance: Any
+    exactness: Exactness
+    least_scatter: Any
+    gram: Any
+
+
+def _term_beyond(beyond: Beyond, noise: Noise, alpha: Any) -> tuple[Any, Any]:
+    """The candidate term that acts most beyond what axis and physics span, and whether it does.
+
+    Its largest score over runs pays for its search as in ``exactness``.
+    """
+    xp = namespace(beyond.score)
+    weight = xp.where(noise.degrees > 0, 1 / xp.where(noise.degrees > 0, noise.steady, 1.0), 0.0)
+    score, square = (spans((part * weight[:, None]).T) for part in beyond)
+    defined = square > 1e-6 * xp.max(square)
+    squares = xp.where(defined, score**2 / xp.where(defined, square, 1.0), 0.0)
+    largest = xp.max(squares, axis=(1, 2))
+    term = xp.argmax(largest)
+    cells = (noise.degrees > 0).sum().astype(score.dtype)
+    tried = float(np.log(len(largest))) + 1.5 * xp.log(xp.maximum(cells, 1))
+    log_p = log_two_sided(largest[term], xp.maximum(noise.degrees.sum(), 1)) + tried
+    return term, log_p < xp.log(alpha)
+
+
+def _middle_of_three(values: Any, num: Any) -> Any:
+    xp = namespace(values)
+    place = xp.arange(len(values), dtype=np.int32)
+    last = xp.maximum(num - 1, 0)
+    left, right = values[xp.clip(place - 1, 0, last)], values[xp.clip(place + 1, 0, last)]
+    low, high = xp.minimum(left, right), xp.maximum(left, right)
+    return xp.maximum(low, xp.minimum(high, values))
+
+
+class _Known(NamedTuple):
+    """Small numbers of a data set that every step needs, on the host where they are known."""
+
+    look: FirstLook
+    floor: Any
+    negligible: Any
+    alpha: Any
+
+
+def _survey(gram: Any, count: Any, known: _Known, layout: Layout) -> Survey:
+    xp = namespace(gram)
+    look, size = known.look, layout.num_physics
+    plain, noise, beyond = fit_cells(gram, count, known.floor, size, look.full)
+    term, acts = _term_beyond(beyond, noise, known.alpha)
+    fits = add_direction(plain, gram, term, acts, look.full, size)
+    # Rows that depend on each other make the level of a cell less certain.
+    inflation = look.dependence.rows / look.dependence.shown
+    fits = fits._replace(variance=fits.variance * inflation)
+    cells = xp.maximum(plain.present.sum(), 1).astype(gram.dtype)
+    mean = xp.maximum(count.sum() / cells, 1)
+    spread = xp.where(plain.present, plain.variance, 0.0).sum() / cells
+    rank = xp.where(plain.present, plain.rank, 0.0).sum() / cells
+    scatter = mean * known.negligible**2 / xp.maximum(rank * spread, known.floor)
+    place = regions.find_place(fits, scatter, look.trusted & plain.present, layout.physics)
+    clean = xp.where(place.clean, count, 0.0)
+    variance = (clean * plain.variance).sum() / xp.maximum(clean.sum(), 1)
+    scale = _middle_of_three(xp.sqrt(plain.variance), look.cells.num)
+    scale = xp.maximum(scale, look.scale)
+    exactness = test_exactness(gram, plain, noise, size, inflation, known.negligible)
+    return Survey(fits, noise, place, scale, variance, exactness, scatter, gram)
+
+
+def _repeat_until_settled(work: Any, keep: jax.Array, known: bool) -> tuple[Any, jax.Array]:
+    """``result, keep = work(keep)`` until the rows kept repeat."""
+    if known:
+        for _ in range(_NUM_PASSES):
+            result, after = work(keep)
+            settled = bool(jnp.all(after == keep))
+            keep = after if not settled else keep
+            if settled:
+                break
+        return result, keep
+
+    def goes_on(state: tuple[Any, ...]) -> jax.Array:
+        step, _, _, moved = state
+        return moved & (step < _NUM_PASSES)
+
+    def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        step, _, keep, _ = state
+        result, after = work(keep)
+        return step + 1, result, after, jnp.any(after != keep)
+
+    empty = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(work, keep)[0]
+    )
+    _, result, keep, _ = lax.while_loop(goes_on, body, (jnp.int32(0), empty, keep, jnp.ones((), bool)))
+    return result, keep
+
+
+def _find_form(
+    ordered: Ordered,
+    region: Region,
+    sums: Sums,
+    theta: Any,
+    variance: Any,
+    members: Any,
+    layout: Layout,
     config: Config,
-) -> Findings:
-    """What the verdict rests on; ``agrees`` says that split A shows the form of all rows."""
-    regime = full.regime
-    flagged = jnp.any(regime.flagged)
-    enough = (jnp.sum(rows.used) > rows.basis.shape[1] + 2) & (full.groups.num >= 3)
-    doubtful = flagged & (regime.log_p_fit < jnp.log(config.alpha_doubt)) & ~agrees
-    misfit = ~regime.adequate | (regime.log_p_fit < jnp.log(config.alpha_fit)) | doubtful
-    everywhere = log_p_elsewhere >= jnp.log(config.alpha_elsewhere)
-    # Too few groups to search still show a law that is wrong everywhere.
-    misfit_of_few = full.log_p_physics < jnp.log(config.alpha_fit)
-    return Findings(
-        enough=enough,
-        adequate=~jnp.where(enough, misfit, misfit_of_few),
-        ambiguous=(regime.runner_up > config.ambiguity) | (flagged & everywhere),
-        flagged=flagged,
-        usable=full.form.usable,
-        certified=reject & agrees,
+) -> tuple[Placed, Form]:
+    """Move the ends and choose the terms by turns, from the regions' own changes of the law on."""
+    xp = namespace(variance)
+    present = xp.any(members, -1)
+    start = about_law(to_host(sums).gram[:-1].sum(1), theta, layout)
+    change = own_change(start, variance, layout)
+    none = xp.zeros((len(present), layout.num_terms), bool)
+    use = xp.concatenate([change, none], 1) & present[:, None]
+
+    def turn(use: Any, shared: Any, begin: Any) -> tuple[Placed, Form]:
+        placed, sums = rows.move_ends(ordered, region, use, shared, begin)
+        settings = (layout, config.max_terms, config.tolerance)
+        return placed, choose_form(to_host(sums), theta, present, variance, *settings)
+
+    begin = (region.spans.start, region.spans.stop)
+    shared = xp.zeros((), bool)
+    if xp is np:
+        for _ in range(_NUM_TURNS):
+            placed, form = turn(use, shared, begin)
+            use, shared, begin = form.use, form.shared, (placed.start, placed.stop)
+        return placed, form
+
+    def body(_: int, state: Any) -> Any:
+        use, shared, begin, _, _ = state
+        placed, form = turn(use, shared, begin)
+        return form.use, form.shared, (placed.start, placed.stop), placed, form
+
+    empty = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(turn, use, shared, begin)
     )
+    return lax.fori_loop(0, _NUM_TURNS, body, (use, shared, begin, *empty))[3:]
 
 
-def _withhold(full: Stages, failed: jax.Array) -> Stages:
-    """Nothing is flagged and no region stands under a failure."""
-    return full._replace(
-        regime=full.regime._replace(flagged=full.regime.flagged & ~failed),
-        spans=full.spans._replace(present=full.spans.present & ~failed),
-    )
+@jax.jit
+def _log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
+    return log_p_values(*ratios)
+
+
+@jax.jit
+def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
+    """Variance, in the working unit, at which residuals are rounding errors; 1 for zeros."""
+    dtype = data.response.dtype
+    count = jnp.maximum(jnp.sum(data.mask), 1).astype(dtype)
+    square = jnp.sum(data.response**2) / count
+    floor = (tolerances.NOISE_FLOOR(dtype) / unit) ** 2 * square + jnp.finfo(dtype).tiny
+    return jnp.where(square > 0, floor, jnp.ones((), dtype))
+
+
+def _shift_of_unnoticed(exactness: Exactness) -> Any:
+    """Covariance of the law's shift under the change that came nearest to being noticed.
+
+    Intervals given only where a test did not reject cover too little, since the test passes where
+    the change looks small. The shift counts the more, the nearer the test came to rejecting.
+    """
+    xp = namespace(exactness.shift)
+    weight = 1 - xp.exp(exactness.log_p_value)
+    return weight * exactness.shift[:, None] * exactness.shift[None]
 
 
 def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Diagnosis:
     """Diagnose a data set.
 
     Args:
-      key: typed key of the splits.
+      key: typed key of the folds.
       data: the data set.
       before: its status.
       config: settings, numbers of the dtype of the data.
 
     Returns:
-      A ``Diagnosis``.
+      A ``Diagnosis``, in NumPy where the data are known.
     """
-    # The stages below are not written for strict promotion.
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        return _run(key, data, before, config)
+    known = is_known((data, config))
+    config = to_host(config)
+    layout = Layout(data.design.shape[1], data.features.shape[1])
+    live = rows.order_rows(key, data)
+    # What is searched for is discrete, and carries no derivative; final sums are of live rows.
+    ordered = live if known else lax.stop_gradient(live)
+    look = rows.look(ordered, layout)
+    unit = to_host(ordered.unit)
+    floor = to_host(_rounding_variance(data, ordered.unit))
+    state = _Known(to_host(look), floor, config.negligible / unit, config.alpha)
+
+    def work(keep: jax.Array) -> tuple[Survey, jax.Array]:
+        sums = to_host(rows.sum_cells(ordered, look.cells, keep))
+        survey = _survey(*sums, state, layout)
+        theta = survey.place.theta
+        return survey, rows.keep_near_law(ordered, look, theta, survey.scale, layout)
+
+    survey, keep = _repeat_until_settled(work, look.keep, known)
+    return _conclude(data, before, config, layout, live, ordered, look, state, survey, keep)
 
 
-def _run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Diagnosis:
-    rows = ordering.order_rows(data, config.negligible)
-    keys = jax.random.split(key, config.num_splits)
-    # Labels 0 and 1 make split A, 2 and 3 split B; even and odd ones are the two folds of either.
-    labels = jax.vmap(lambda key: random_folds(key, rows.used, 4, rows.block))(keys)
-    masks = jnp.concatenate([rows.used[None], rows.used & (labels < 2)])
-    folds = jnp.concatenate([labels[:1], labels]) % 2
-    # One compiled body runs on all rows and on every split A.
-    found = jax.lax.map(
-        lambda part: stages.run_stages(rows, part[0], part[1], config), (masks, folds)
+def _conclude(
+    data: Dataset,
+    before: jax.Array,
+    config: Config,
+    layout: Layout,
+    live: Ordered,
+    ordered: Ordered,
+    look: FirstLook,
+    state: _Known,
+    survey: Survey,
+    keep: jax.Array,
+) -> Diagnosis:
+    """From the place to the results."""
+    xp = namespace(survey.variance)
+    place, fits, small = survey.place, survey.fits, state.look
+    log_alpha = xp.log(config.alpha)
+    certified = -place.gain < log_alpha
+    members = regions.members_of_runs(place.clean | ~certified, fits.present, config.max_regions)
+    trusted = small.trusted & fits.present
+    gains = regions.gain_of_regions(
+        fits, place, survey.least_scatter, trusted, members, layout.physics
     )
-    full, halves = (
-        jax.tree.map(lambda leaf, part=part: leaf[part], found) for part in (0, slice(1, None))
+    members = members & (-gains < log_alpha)[:, None]
+    present = xp.any(members, -1)
+    # Runs that do not stand out by themselves stay out of the law, unless nothing stands out.
+    clean = xp.where(certified, place.clean, fits.present)
+    theta = xp.where(certified, place.theta, place.theta_all)
+    region, sums = rows.open_regions(
+        ordered, look.cells, members, keep, theta, survey.scale, survey.variance, layout
     )
-    tests = jax.vmap(lambda half, mask: splits.test_split(rows, half, mask))(
-        halves, rows.used & (labels >= 2)
+    placed, form = _find_form(ordered, region, sums, theta, survey.variance, members, layout, config)
+    settled = rows.settle(ordered, look, region, placed, clean, survey.variance, layout)
+    noise = fits.variance / small.dependence.rows
+    variance = survey.variance / small.dependence.shown
+    weights = survey.variance / xp.where(fits.present, noise, 1.0)
+    final = to_host(
+        rows.sum_final(live, look, region, settled, theta, weights, layout, data.num_cells)
     )
-    table = jnp.asarray(supports(rows.terms.shape[1], config.max_terms))
-    regime = full.regime
+    settled = to_host(settled)
+    scatter = xp.where(certified, place.scatter, place.scatter_all)
+    own_noise = fits._replace(variance=noise)
+    law = fit_physics(
+        final.law, own_noise, scatter, variance, data.block is not None, layout
+    )
+    shift = xp.where(certified, 0.0, _shift_of_unnoticed(survey.exactness))
+    law = law._replace(covariance=law.covariance + shift)
+    terms = outcome.fit_terms(
+        final.regions.gram[:-1].sum(1), form, present, law, survey.variance, layout, config.max_terms
+    )
+    inner = (xp.isfinite(settled.lower) & present).sum() + (
+        xp.isfinite(settled.upper) & present
+    ).sum()
+    uncertain = variance * small.dependence.rows
+    everywhere = act_everywhere(
+        final.regions, form, present, inner, uncertain, layout, config.max_terms
+    )
+    chosen = split_supports(final.regions, form, theta, survey.variance, layout, config.max_terms)
+    tests = certificate.held_out(
+        final.regions, final.weighted, chosen, present, form.shared, layout, config.max_terms
+    )
+    mapped = outcome.map_cells(
+        final.map_all, final.map_law, final.map_rows[:, 1], law.theta, state.floor, layout
+    )
+    ratios = (*tests, mapped.misfit, mapped.own_noise, mapped.louder)
+    log_p = to_host(_log_tails(*ratios))
+    ends = xp.stack([settled.lower, settled.upper])
+    share = outcome.rival_share(
+        place.clean, place.rival, fits.num_rows, members, settled.count, small.places, ends
+    )
+    share = xp.where(certified & (place.rival_gap < regions.RIVAL), share, 0.0)
+    size = regions.size_of_scatter(fits, scatter)
+    initial = to_host(live.initial) / to_host(live.unit)
+    spread = outcome.explained_spread(survey.gram, fits.num_rows, initial + theta, layout)
+    depend = small.dependence
+    verdict = outcome.decide(
+        outcome.Findings(
+            enough=small.cells.num >= FEWEST_CELLS,
+            exact=survey.exactness.log_p_value >= log_alpha,
+            certified=certified,
+            everywhere=everywhere.wins & (certified | (everywhere.gain >= survey.exactness.statistic)),
+            useless=size > outcome.USELESS * spread,
+            doubtful=(depend.rows > 1)
+            & (fits.num_rows.sum() < outcome.INDEPENDENT * depend.rows * fits.present.sum().astype(depend.rows.dtype)),
+            two_laws=(share >= outcome.TWO_LAWS) & ~xp.any(trusted),
+            usable=xp.any(form.usable & present),
+        )
+    )
     status = first_failure(
-        before,
-        status_if(~regime.determined, Status.NO_CLEAN_CELLS),
-        status_if(regime.variance <= 4 * rows.floor.variance, Status.EXACT_FIT),
-        status_if(~regime.settled, Status.ITERATION_LIMIT),
+        to_host(before),
+        status_if(~law.determined, Status.NO_CLEAN_CELLS),
+        status_if(survey.variance <= 4 * state.floor, Status.EXACT_FIT),
     )
-    full = _withhold(full, is_failure(status))
-    test = outcome.make_certificate(status, halves, tests, table, config)
-    regions = outcome.make_regions(rows, full, halves, tests, table)
-    agrees = splits.splits_agree(full, halves, tests, regions.support, table)
-    elsewhere = confinement.log_p_elsewhere(rows, full)
-    findings = _collect(rows, full, test.reject, agrees, elsewhere, config)
-    shown = partial(nan_where, is_failure(status))
-    physics = full.physics
-    return Diagnosis(
-        coefficients=shown(data.frame.coefficients(rows.initial + physics.step)),
-        covariance=shown(data.frame.covariance(physics.covariance)),
-        scale=shown(scaling.root(physics.variance)),
-        cells=outcome.make_cells(rows, full),
-        regions=regions,
-        form=outcome.make_form(status, full, halves, regions, config),
-        test=test,
-        num_rows=jnp.sum(rows.used, dtype=jnp.int32),
-        num_iterations=regime.num_steps,
-        runner_up=shown(regime.runner_up),
-        p_value_elsewhere=shown(jnp.exp(elsewhere)),
-        verdict=decide(status, findings),
+    units = Units(
+        to_host(live.unit), to_host(live.initial), to_host(live.term_scale), to_host(data.frame), to_host(data.edges)
+    )
+    found = Findings(
+        look=small,
+        place=place,
+        exactness=survey.exactness,
+        scatter=size,
+        variance=survey.variance,
+        certified=certified,
+        members=members,
+        gains=gains,
+        form=form,
+        terms=terms,
+        settled=settled,
+        final=final,
+        law=law,
+        everywhere=everywhere,
+        share=share,
+        map=mapped,
+        tests=tests,
+        log_p=log_p,
+        supports=chosen,
+        verdict=verdict,
         status=status,
     )
+    return assemble(found, units, to_host(live.num_rows), config)

@@ -1,183 +1,237 @@
-"""The parts of a ``Diagnosis`` from what the stages and the held-out tests found."""
+"""From sums to results: the map, the terms, the rival, the verdict (docs/method.md, section 3.11)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
-from lisdd_jax.config import Config
-from lisdd_jax.default.ordering import Ordered
-from lisdd_jax.default.splits import SplitTest
-from lisdd_jax.default.stages import Stages
-from lisdd_jax.numerics import cell_sums, scaling
-from lisdd_jax.results import Cells, Certificate, Form, Regions, reaches_ends
-from lisdd_jax.statistics.multiplicity import adjust_p_values, combine_splits
-from lisdd_jax.status import Status, first_failure, is_failure, status_if
-
-
-def make_certificate(
-    status: jax.Array, splits: Stages, tests: SplitTest, table: jax.Array, config: Config
-) -> Certificate:
-    """The certificate of the split that has the median p-value, with the combined p-values."""
-    combined, middle = combine_splits(tests.log_p_value)
-    combined_robust, _ = combine_splits(tests.log_p_robust)
-    test = jax.tree.map(lambda leaf: leaf[middle], tests)
-    found = jax.tree.map(lambda leaf: leaf[middle], splits)
-    nothing = ~jnp.any(found.regime.flagged)
-    status = first_failure(
-        status,
-        status_if(nothing, Status.NOTHING_FLAGGED),
-        status_if(~found.form.usable | ((test.df_num == 0) & ~nothing), Status.NO_USABLE_TERMS),
-        status_if((test.df_den <= 0) & ~nothing, Status.TOO_FEW_TEST_ROWS),
-    )
-    defined = ~jnp.isnan(test.log_p_value) & ~nothing & ~is_failure(status)
-
-    def shown(value: jax.Array) -> jax.Array:
-        return jnp.where(defined, value, jnp.nan)
-
-    level = jnp.log(config.alpha)
-    support = jnp.any(table[found.form.support] & found.spans.present[:, None], axis=0)
-    return Certificate(
-        statistic=shown(test.statistic),
-        df_num=shown(test.df_num),
-        df_den=shown(test.df_den),
-        p_value=shown(jnp.exp(combined)),
-        log_p_value=shown(combined),
-        p_value_robust=shown(jnp.exp(combined_robust)),
-        reject=defined & (combined < level) & (combined_robust < level),
-        support=support & defined,
-        flagged=found.regime.flagged[found.groups.of_cell],
-        status=status,
-    )
+from lisdd_jax.default.form import Form, about_law
+from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.physics import Physics
+from lisdd_jax.numerics import small_systems, tolerances
+from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.results import Verdict
+from lisdd_jax.statistics.f_tests import FRatio, f_ratio
+from lisdd_jax.statistics.supports import term_places
 
 
-def make_cells(rows: Ordered, full: Stages) -> Cells:
-    """The map: every cell has the evidence of its group, and residuals of the refitted physics."""
-    num_cells = rows.edges.shape[0] - 1
-    residual = jnp.where(rows.used, rows.residual - rows.basis @ full.physics.step, 0.0)
-    columns = jnp.stack([residual, residual**2], axis=1)
-    count = cell_sums.cell_counts(rows.cell, rows.used, num_cells)
-    sums = cell_sums.cell_totals(columns, rows.cell, num_cells).T
-    mean, square = jnp.where(count > 0, sums / jnp.maximum(count, 1), jnp.nan)
-    of_cell = full.groups.of_cell
-    regime = full.regime
-    testable = ~jnp.isnan(regime.log_p_value)
-    return Cells(
-        lower=rows.edges[:-1],
-        upper=rows.edges[1:],
-        count=count,
-        mean=mean,
-        rms=scaling.root(square),
-        statistic=jnp.where(testable, regime.misfit.statistic, jnp.nan)[of_cell],
-        p_value=jnp.exp(regime.log_p_value)[of_cell],
-        log_p_value=regime.log_p_value[of_cell],
-        flagged=regime.flagged[of_cell],
-        noisier=regime.noisier[of_cell],
-    )
+TWO_LAWS = 0.48
+"""Share of a rival from which its law and the reported one are two laws of the data, and nobody but
+the user can say which is trusted: about half as many rows as the reported one has."""
+
+USELESS = 0.5
+"""Scatter over what a law explains from which it explains too little to be called a law."""
+
+INDEPENDENT = 2.0
+"""Rows of a cell over those that count as one, below which cells depend on each other."""
 
 
-def _per_term(values: jax.Array, found: Stages, num_terms: int, fill: float) -> jax.Array:
-    """Values ``(K, m)`` of the terms in use at their places in the library, ``(K, L)``."""
-    terms = found.form.terms
-    place = (terms.place[..., None] == jnp.arange(num_terms)) & terms.used[..., None]
-    spread = jnp.sum(jnp.where(place, values[..., None], 0.0), axis=1)
-    return jnp.where(jnp.any(place, axis=1) & found.spans.present[:, None], spread, fill)
+class Terms(NamedTuple):
+    """The regions' terms, each ``(R, s)``: columns, use, coefficients, standard errors."""
+
+    place: Any
+    used: Any
+    coefficients: Any
+    stderr: Any
 
 
-class RegionTest(NamedTuple):
-    """Held-out evidence for the regions of the full data, each ``(K,)``.
+def fit_terms(
+    gram: Any, form: Form, present: Any, law: Physics, variance: Any, layout: Layout, max_terms: int
+) -> Terms:
+    """Least squares of the terms on all rows of their regions, given the law.
 
-    ``shared`` says that the same test stands for another region too.
+    With ``b`` the terms' inverse Gram matrix and ``A`` their products with the physics, the
+    covariance is ``b variance + b A covariance A' b``: the two are fitted on different rows.
+
+    Args:
+      gram: ``(R, m, m)`` of the regions.
+      form: the chosen terms.
+      present: ``(R,)`` bool.
+      law: the physics.
+      variance: of the noise.
+      layout: columns.
+      max_terms: largest support.
+    """
+    xp = namespace(gram)
+    places, in_use = term_places(layout.num_terms, max_terms)
+    place = xp.asarray(places)[form.support] + layout.num_directions
+    used = xp.asarray(in_use)[form.support] & present[:, None]
+    residual = about_law(gram, law.theta, layout)
+    pooled = xp.where(form.shared, xp.where(present[:, None, None], residual, 0.0).sum(0)[None], residual)
+    rows = xp.arange(len(place))[:, None]
+    both = used[:, :, None] & used[:, None, :]
+    block = xp.where(both, pooled[rows[..., None], place[:, :, None], place[:, None, :]], 0.0)
+    moment = xp.where(used, pooled[rows, place, -1], 0.0)
+    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype))
+    products = xp.where(used[..., None], pooled[rows, place][..., layout.physics], 0.0)
+    carried = solved.inverse @ products
+    spread = xp.diagonal(solved.inverse, axis1=1, axis2=2) * variance
+    spread = spread + xp.einsum("rsp,pq,rsq->rs", carried, law.covariance, carried)
+    positive = spread > 0
+    stderr = xp.where(positive, xp.sqrt(xp.where(positive, spread, 1.0)), xp.nan)
+    return Terms(place - layout.num_directions, used, solved.solution, stderr)
+
+
+class Map(NamedTuple):
+    """The cells of the map, each ``(R_map,)``.
+
+    Attributes:
+      mean, rms: of the residual.
+      misfit: F of the cell's own ``[1, axis, physics]`` against the law of the others.
+      own_noise: the same with the cell's own variance.
+      louder: F of the cell's own variance against that of the others.
     """
 
-    statistic: jax.Array
-    log_p_value: jax.Array
-    log_p_both: jax.Array
-    shared: jax.Array
+    mean: Any
+    rms: Any
+    misfit: FRatio
+    own_noise: FRatio
+    louder: FRatio
 
 
-def match_regions(full: Stages, split: Stages, test: SplitTest) -> RegionTest:
-    """Give every region the test of the region of split A that overlaps it most."""
-    low = jnp.maximum(full.lower[:, None], split.lower)
-    high = jnp.minimum(full.upper[:, None], split.upper)
-    both = full.spans.present[:, None] & split.spans.present
-    overlap = jnp.where(both, high - low, -jnp.inf)
-    nearest = jnp.argmax(overlap, axis=1)
-    seen = jnp.max(overlap, axis=1) > 0
-    seen = seen & ~jnp.isnan(test.log_p_each[nearest])
-    same = (nearest[:, None] == nearest) & seen[:, None] & seen
-    return RegionTest(
-        statistic=jnp.where(seen, test.each[nearest], 0.0),
-        log_p_value=jnp.where(seen, test.log_p_each[nearest], 0.0),
-        log_p_both=jnp.where(seen, test.log_p_both[nearest], 0.0),
-        shared=jnp.sum(same, axis=1) > 1,
+def map_cells(
+    gram: Any, law_gram: Any, count: Any, theta: Any, floor: Any, layout: Layout
+) -> Map:
+    """Every cell of the map against the law.
+
+    The law is fitted on the clean rows of the other cells, so the ratio has the F distribution for
+    Gaussian noise of one variance.
+
+    Args:
+      gram, law_gram: ``(R_map, q + 1, q + 1)`` of ``[1, axis, physics, response]`` over all kept
+        rows, and over those of the law.
+      count: ``(R_map,)`` kept rows.
+      theta: ``(p,)`` the law.
+      floor: variance at which residuals are rounding errors.
+      layout: columns.
+    """
+    xp = namespace(gram)
+    size = layout.num_directions
+    short = Layout(layout.num_physics, 0)
+    gram, law_gram = (about_law(part, theta, short) for part in (gram, law_gram))
+    tolerance = tolerances.gram(gram.dtype)
+    own = small_systems.eliminate(gram, size, xp.ones(size, bool), tolerance)
+    rank = own.independent.sum(-1).astype(gram.dtype)
+    rest = xp.maximum(own.rest[:, -1, -1], 0.0)
+    others = law_gram.sum(0)[None] - law_gram
+    square = gram[:, -1, -1] - rest
+
+    def left(gram: Any, square: Any) -> tuple[Any, Any]:
+        fit = small_systems.solve(
+            gram[:, layout.physics, layout.physics], gram[:, layout.physics, -1], tolerance
+        )
+        return square - xp.sum(fit.solution * gram[:, layout.physics, -1], -1), fit.rank
+
+    before, rank_before = left(others, others[:, -1, -1])
+    after, rank_after = left(others + gram, others[:, -1, -1] + square)
+    rounding = tolerances.CANCELLATION(gram.dtype) * (others[:, -1, -1] + gram[:, -1, -1])
+    gain = xp.maximum(after - before - rounding, 0.0)
+    df_num = rank + rank_before - rank_after
+    degrees = xp.maximum(count - rank, 0.0)
+    pooled = rest.sum() / xp.maximum(degrees.sum(), 1) + floor
+    known = (rank_before == layout.num_physics) & (count > 0)
+    variance = rest / xp.maximum(degrees, 1) + floor
+    elsewhere = (rest.sum() - rest) / xp.maximum(degrees.sum() - degrees, 1) + floor
+    number = xp.maximum(count, 1)
+    empty = count == 0
+    df_num = xp.where(known, df_num, 0.0)
+    return Map(
+        mean=xp.where(empty, xp.nan, gram[:, 0, -1] / number),
+        rms=xp.where(empty, xp.nan, xp.sqrt(xp.maximum(gram[:, -1, -1], 0.0) / number)),
+        misfit=f_ratio(gain, df_num, xp.broadcast_to(degrees.sum(), rank.shape), variance=pooled),
+        own_noise=f_ratio(gain, df_num, degrees, variance=variance),
+        louder=f_ratio(variance * degrees, degrees, degrees.sum() - degrees, variance=elsewhere),
     )
 
 
-def make_regions(
-    rows: Ordered, full: Stages, splits: Stages, tests: SplitTest, table: jax.Array
-) -> Regions:
-    """The regions of the full data, with held-out evidence from the splits."""
-    matched = jax.vmap(match_regions, in_axes=(None, 0, 0))(full, splits, tests)
-    log_p_value, middle = combine_splits(matched.log_p_value)
-    present = full.spans.present
-    log_p_both, _ = combine_splits(matched.log_p_both)
-    # Regions tested on the same rows depend on each other in an unknown way.
-    adjusted = adjust_p_values(jnp.where(present, jnp.exp(log_p_both), jnp.nan), method="by")
-    open_below, open_above = reaches_ends(full.lower, full.upper, rows.edges)
-    shape = full.form
-    num_terms = rows.terms.shape[1]
+class Findings(NamedTuple):
+    """What the verdict rests on, each a scalar bool.
 
-    def shown(values: jax.Array) -> jax.Array:
-        return jnp.where(present.reshape(-1, *[1] * (values.ndim - 1)), values, jnp.nan)
+    Attributes:
+      enough: there are cells enough to tell one from the others.
+      exact: the test that the law holds exactly does not reject.
+      certified: a place stands out.
+      everywhere: terms of the library act on all rows.
+      useless: the law explains less than what it leaves.
+      doubtful: dependence leaves too few independent cells.
+      two_laws: another law explains rows about as many.
+      usable: some region has a support that could be judged.
+    """
 
-    return Regions(
-        lower=shown(full.lower),
-        upper=shown(full.upper),
-        open_below=open_below & present,
-        open_above=open_above & present,
-        present=present,
-        count=jnp.where(present, shape.region.stop - shape.region.start, 0),
-        support=table[shape.support] & present[:, None],
-        coefficients=_per_term(full.coefficients, full, num_terms, 0.0) / rows.term_scale,
-        stderr=_per_term(full.stderr, full, num_terms, jnp.nan) / rows.term_scale,
-        equivalent=shape.equivalent,
-        statistic=shown(jnp.take_along_axis(matched.statistic, middle[None], axis=0)[0]),
-        p_value=shown(jnp.exp(log_p_value)),
-        log_p_value=shown(log_p_value),
-        same_rows=jnp.zeros((), bool),
-        shared_test=jnp.any(matched.shared, axis=0) & present,
-        lower_interval=shown(full.lower_interval),
-        upper_interval=shown(full.upper_interval),
-        adjusted_p_value=adjusted,
-        shared=shape.shared,
+    enough: Any
+    exact: Any
+    certified: Any
+    everywhere: Any
+    useless: Any
+    doubtful: Any
+    two_laws: Any
+    usable: Any
+
+
+def decide(findings: Findings) -> Any:
+    """The verdict, int: the first reason to abstain, else what was found."""
+    xp = namespace(findings.certified)
+    found = findings
+    reasons = (
+        (~found.enough & ~found.exact, Verdict.NO_CLEAN_REGIME),
+        (~found.enough, Verdict.INSUFFICIENT_DATA),
+        (found.everywhere & (found.certified | ~found.exact), Verdict.NO_CLEAN_REGIME),
+        (found.certified & found.doubtful, Verdict.NOT_CERTIFIED),
+        (found.certified & found.two_laws, Verdict.AMBIGUOUS_REGIME),
+        (found.certified & ~found.usable, Verdict.NOT_IDENTIFIABLE),
+        (found.certified, Verdict.DISCREPANCY),
+        (~found.exact & found.useless, Verdict.NO_CLEAN_REGIME),
+        (~found.exact & found.doubtful, Verdict.NOT_CERTIFIED),
+        (~found.exact, Verdict.HOLDS_NEARLY),
     )
+    verdict = xp.asarray(Verdict.CLEAN, np.int32)
+    for condition, outcome in reversed(reasons):
+        verdict = xp.where(condition, np.int32(outcome), verdict)
+    return verdict
 
 
-def make_form(
-    status: jax.Array, full: Stages, splits: Stages, regions: Regions, config: Config
-) -> Form:
-    """The mechanism of the main region, and how often the splits chose each support."""
-    main = full.form.main
-    errors = full.form.errors[main]
-    nothing = ~jnp.any(full.regime.flagged)
-    status = first_failure(
-        status,
-        status_if(nothing, Status.NOTHING_FLAGGED),
-        status_if(~full.form.usable, Status.NO_USABLE_TERMS),
-        status_if(jnp.any(jnp.isinf(errors)), Status.RANK_DEFICIENT_TERMS),
-    )
-    chosen = jnp.take_along_axis(splits.form.support, splits.form.main[:, None], axis=1)
-    hit = (chosen == jnp.arange(errors.shape[0])) & jnp.any(splits.spans.present, 1, keepdims=True)
-    frequency = jnp.mean(hit.astype(errors.dtype), axis=0)
-    several = config.num_splits > 1
-    return Form(
-        support=regions.support[main],
-        coefficients=regions.coefficients[main],
-        stderr=regions.stderr[main],
-        error=jnp.where(nothing, jnp.nan, errors[full.form.support[main]]),
-        errors=errors,
-        equivalent=regions.equivalent[main],
-        frequency=frequency if several else jnp.full_like(frequency, jnp.nan),
-        status=status,
-    )
+def rival_share(
+    clean: Any, rival: Any, num_rows: Any, members: Any, inside: Any, places: Any, ends: Any
+) -> Any:
+    """How much of the data the rival law explains for one part that the law does.
+
+    The geometric mean of its share in rows and in the length of the axis, which evens out by how
+    little either is known.
+
+    Args:
+      clean, rival: ``(K,)`` bool, cells of either law.
+      num_rows: ``(K,)``.
+      members: ``(R, K)`` bool, cells of the regions.
+      inside: ``(R,)`` rows of the regions.
+      places: ``(K + 1,)`` axis at the bounds of the cells.
+      ends: ``(2, R)`` of the regions on the axis, infinite at its ends.
+    """
+    xp = namespace(num_rows)
+    inside = inside.astype(num_rows.dtype)
+    low, high = places[0], places[-1]
+    ends = xp.clip(xp.where(xp.isnan(ends), low, ends), low, high)
+    length = ends[1] - ends[0]
+    size = members.sum(-1)
+    mine = 2 * (members & rival[None]).sum(-1) > xp.maximum(size, 1)
+    rows = xp.where(mine, inside, 0.0).sum()
+    long = xp.where(mine, length, 0.0).sum()
+    others = xp.maximum(num_rows.sum() - inside.sum(), 1)
+    rest = high - low - length.sum()
+    rest = xp.where(rest > 0, rest, 1.0)
+    share = xp.sqrt(xp.maximum(rows / others, 0.0) * xp.maximum(long / rest, 0.0))
+    return xp.where(xp.any(rival) & xp.any(~clean), share, 0.0)
+
+
+def explained_spread(gram: Any, count: Any, theta: Any, layout: Layout) -> Any:
+    """Standard deviation over rows of what a law explains, beyond a constant.
+
+    Args:
+      gram: ``(K, m, m)`` of all columns.
+      count: ``(K,)`` rows.
+      theta: ``(p,)`` the law, the first fit included.
+      layout: columns.
+    """
+    xp = namespace(gram)
+    total, num = gram.sum(0), xp.maximum(count.sum(), 1)
+    square = theta @ total[layout.physics, layout.physics] @ theta / num
+    mean = total[0, layout.physics] @ theta / num
+    return xp.sqrt(xp.maximum(square - mean**2, 0.0))

@@ -74,6 +74,6 @@ def make_form(physics: Physics, terms: Terms, some_rows: jax.Array) -> Form:
         error=chosen.error,
         errors=chosen.errors,
         equivalent=chosen.equivalent & ~nothing,
-        frequency=jnp.full_like(chosen.errors, jnp.nan),
+        certified=jnp.zeros((), bool),
         status=status,
     )

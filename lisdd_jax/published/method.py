@@ -7,6 +7,9 @@ References:
   docs/method.md, algorithm 1.
 """
 
+import dataclasses
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -16,7 +19,17 @@ from lisdd_jax.published.certificate import certify
 from lisdd_jax.published.form import choose_each, make_form
 from lisdd_jax.published.physics import fit_each
 from lisdd_jax.published.regions import make_cells, make_regions
-from lisdd_jax.results import Certificate, Diagnosis, Form, Verdict, verdict_unless_failed
+from lisdd_jax.results import (
+    Certificate,
+    Dependence,
+    Diagnosis,
+    Exactness,
+    Form,
+    Place,
+    Rival,
+    Verdict,
+    verdict_unless_failed,
+)
 from lisdd_jax.statistics.splits import random_halves
 from lisdd_jax.status import Status, is_failure
 
@@ -45,6 +58,38 @@ def decide(status: jax.Array, form: Form, test: Certificate, flagged: jax.Array)
     return verdict_unless_failed(status, verdict)
 
 
+def _not_asked(data: Dataset, lower: jax.Array) -> dict[str, Any]:
+    """Answers to what only the default method asks: unknown; ``lower (K,)`` of the regions."""
+    dtype = data.response.dtype
+    unknown, no = jnp.full((), jnp.nan, dtype), jnp.zeros((), bool)
+    return {
+        "place": Place(
+            p_value=unknown,
+            log_p_value=unknown,
+            certified=no,
+            region_log_p_value=jnp.full_like(lower, jnp.nan),
+        ),
+        "exactness": Exactness(
+            statistic=unknown, p_value=unknown, log_p_value=unknown, lower=unknown, upper=unknown
+        ),
+        "law_scatter": unknown,
+        "rival": Rival(
+            share=unknown,
+            coefficients=jnp.full(data.design.shape[1], jnp.nan, dtype),
+            gap=unknown,
+        ),
+        "everywhere": jnp.zeros(data.features.shape[1], bool),
+        "dependence": Dependence(
+            axis_correlation=unknown,
+            record_correlation=unknown,
+            rows=unknown,
+            repeated=unknown,
+            significant=no,
+        ),
+        "outliers": jnp.zeros(data.response.shape, bool),
+    }
+
+
 def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfig) -> Diagnosis:
     """Diagnose a data set.
 
@@ -67,19 +112,18 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfi
     regime = physics.regime
     form = make_form(physics, terms, jnp.any(data.in_cells(regime.flagged)))
     test = certify(data, halves, half_physics, half_terms, config)
-    unknown = jnp.full_like(regime.scale, jnp.nan)
+    regions = make_regions(data, regime, form)
     return Diagnosis(
         coefficients=regime.coefficients,
         covariance=regime.covariance,
         scale=regime.scale,
         cells=make_cells(data, regime),
-        regions=make_regions(data, regime, form),
-        form=form,
+        regions=regions,
+        form=dataclasses.replace(form, certified=test.reject),
         test=test,
+        **_not_asked(data, regions.lower),
         num_rows=data.num_rows,
         num_iterations=regime.num_iterations,
-        runner_up=unknown,
-        p_value_elsewhere=unknown,
         verdict=decide(regime.status, form, test, regime.flagged),
         status=regime.status,
     )

@@ -58,9 +58,10 @@ def make_regions(data: Dataset, regime: CleanRegime, form: Form) -> Regions:
         p_value=jnp.exp(test.log_p_value),
         log_p_value=test.log_p_value,
         same_rows=jnp.ones((), bool),
-        shared_test=jnp.zeros_like(runs.present),
         lower_interval=unknown,
         upper_interval=unknown,
         adjusted_p_value=jnp.full_like(test.statistic, jnp.nan),
         shared=jnp.zeros((), bool),
+        softness=unknown,
+        lacking=jnp.zeros_like(runs.present),
     )

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.newdefault import dependence
-from lisdd_jax.newdefault.description import SCATTERS
-from lisdd_jax.newdefault.layout import Layout
-from lisdd_jax.newdefault.local_fits import LocalFits
-from lisdd_jax.newdefault.sums import sum_products
+from lisdd_jax.default import dependence
+from lisdd_jax.default.description import SCATTERS
+from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.local_fits import LocalFits
+from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import namespace
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.newdefault.local_fits import LocalFits, Noise, spans
+from lisdd_jax.default.local_fits import LocalFits, Noise, spans
 from lisdd_jax.numerics import hosted, small_systems, tolerances
 from lisdd_jax.numerics.hosted import namespace
 
@@ -161,7 +161,7 @@ def test_exactness(
     flat = xp.where(distinct[:, None, None], squares, 0.0).reshape(-1)
     best = xp.argmax(flat)
     direction, run = best // size**2, best % size**2
-    first, end = run // size, run % size
+    first, end = (run // size).astype(np.int32), (run % size).astype(np.int32)
     shift = found.inverse @ found.shared[direction, :, first, end]
     shift = shift * found.effect[direction, first, end]
     return Exactness(flat[best], xp.minimum(log_p, 0.0), first, end, shift)

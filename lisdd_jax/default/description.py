@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.newdefault.local_fits import LocalFits, spans
+from lisdd_jax.default.local_fits import LocalFits, spans
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import namespace
 

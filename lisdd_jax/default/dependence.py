@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.newdefault.cells import MOST_CELLS, Cells
-from lisdd_jax.newdefault.outliers import LocalFit, per_row
+from lisdd_jax.default.cells import MOST_CELLS, Cells
+from lisdd_jax.default.outliers import LocalFit, per_row
 
 LAGS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
 """Distances in the record at which rows are compared; sums over all go by trapezoids."""

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax.newdefault.sums import sum_products
+from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import cell_sums, small_systems, tolerances
 
 CUT = 5.0

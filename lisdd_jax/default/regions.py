@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.newdefault import description
-from lisdd_jax.newdefault.description import LARGEST_RUN, SCATTERS, Costs, Described, fit_law
-from lisdd_jax.newdefault.local_fits import LocalFits
+from lisdd_jax.default import description
+from lisdd_jax.default.description import LARGEST_RUN, SCATTERS, Costs, Described, fit_law
+from lisdd_jax.default.local_fits import LocalFits
 from lisdd_jax.numerics.hosted import choose, namespace, repeat
 
 _NUM_STEPS = 5
@@ -171,7 +171,7 @@ def find_place(fits: LocalFits, scatter: Any, trusted: Any, physics: slice) -> P
     cost = xp.where(allowed & laws.determined, cost, xp.inf)
     seeds = _seeds(cost, windows, rows)
     start = fit_law(fits, costs.weight, seeds, physics)
-    usable = (start.determined & ((seeds * fits.present[None]).sum(-1) >= 2))[:, None]
+    usable = (start.determined & (xp.where(fits.present[None], seeds, 0.0).sum(-1) >= 2))[:, None]
     theta = xp.where(usable, start.theta, laws.theta[:1])
     scatter = description.scatter_of(fits, costs, theta, seeds, physics)
     barred = xp.broadcast_to(trusted[None], seeds.shape)

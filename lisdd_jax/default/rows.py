@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.dataset import Dataset
-from lisdd_jax.newdefault import dependence, ends, outliers
-from lisdd_jax.newdefault.cells import MOST_CELLS, Cells, coarse_cells, fine_cells
-from lisdd_jax.newdefault.dependence import Dependence, Sharing
-from lisdd_jax.newdefault.ends import Kinks, Placed, Spans
-from lisdd_jax.newdefault.form import Sums
-from lisdd_jax.newdefault.layout import Layout
-from lisdd_jax.newdefault.physics import LawSums, sum_law
-from lisdd_jax.newdefault.sums import sum_products
+from lisdd_jax.default import dependence, ends, outliers
+from lisdd_jax.default.cells import MOST_CELLS, Cells, coarse_cells, fine_cells
+from lisdd_jax.default.dependence import Dependence, Sharing
+from lisdd_jax.default.ends import Kinks, Placed, Spans
+from lisdd_jax.default.form import Sums
+from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.physics import LawSums, sum_law
+from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import cell_sums, scaling
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.statistics.splits import random_folds, unit_ranks

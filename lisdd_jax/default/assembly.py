@@ -7,12 +7,12 @@ import numpy as np
 
 from lisdd_jax import results
 from lisdd_jax.config import Config
-from lisdd_jax.newdefault.exactness import Exactness
-from lisdd_jax.newdefault.form import Everywhere, Form
-from lisdd_jax.newdefault.outcome import Map, Terms
-from lisdd_jax.newdefault.physics import Physics
-from lisdd_jax.newdefault.regions import Place
-from lisdd_jax.newdefault.rows import Final, FirstLook, Settled
+from lisdd_jax.default.exactness import Exactness
+from lisdd_jax.default.form import Everywhere, Form
+from lisdd_jax.default.outcome import Map, Terms
+from lisdd_jax.default.physics import Physics
+from lisdd_jax.default.regions import Place
+from lisdd_jax.default.rows import Final, FirstLook, Settled
 from lisdd_jax.numerics.frame import Frame
 from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.statistics.f_tests import FRatio
@@ -89,7 +89,7 @@ class Findings(NamedTuple):
 def _at_terms(values: Any, terms: Terms, num_terms: int, empty: float) -> Any:
     """Values ``(R, s)`` of the terms in use at their columns, ``(R, L)``."""
     xp = namespace(values)
-    at = (terms.place[..., None] == np.arange(num_terms)) & terms.used[..., None]
+    at = (terms.place[..., None] == np.arange(num_terms)[None, None]) & terms.used[..., None]
     total = xp.where(at, values[..., None], 0.0).sum(1)
     return xp.where(xp.any(at, 1), total, empty)
 
@@ -148,7 +148,7 @@ def make_regions(found: Findings, units: Units) -> results.Regions:
         same_rows=xp.zeros((), bool),
         lower_interval=shown(settled.lower_interval),
         upper_interval=shown(settled.upper_interval),
-        adjusted_p_value=xp.minimum(xp.exp(log_p) * present.sum(), 1.0),
+        adjusted_p_value=xp.minimum(xp.exp(log_p) * present.sum().astype(log_p.dtype), 1.0),
         shared=form.shared,
         softness=shown(xp.where(settled.is_kink, settled.softness, xp.nan).T),
         lacking=form.lacking & present,
@@ -199,7 +199,7 @@ def make_form(
     main = xp.argmax(xp.where(regions.present, found.gains, -1.0))
     rows = xp.maximum(found.settled.count[main], 1)
     nothing = ~xp.any(regions.present)
-    errors = found.form.errors[main] / rows
+    errors = found.form.errors[main] / rows.astype(found.variance.dtype)
     status = first_failure(
         found.status,
         status_if(nothing, Status.NOTHING_FLAGGED),

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.newdefault.cells import Cells
+from lisdd_jax.default.cells import Cells
 from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 NUM_REACH = 2
