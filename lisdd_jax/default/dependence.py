@@ -39,6 +39,10 @@ _REPEATED = 0.2
 _NEIGHBOURS = 0.06
 """Correlation of neighbouring cells up to which they count as independent."""
 
+_STRONG = 0.75
+"""Correlation of neighbours along the axis above which cells cannot show their own noise, so that
+nothing is certified unless blocks are known."""
+
 _LEAST_UNITS = 2.0
 """Times the rows that count as one that a cell must have: of fewer its noise cannot be told."""
 
@@ -52,19 +56,23 @@ class Dependence(NamedTuple):
     Attributes:
       axis_correlation, record_correlation: of neighbouring rows' residuals.
       rows: how many rows of one cell of the place count as one, at least 1.
+      wide: the same of runs of cells as long as a quarter of all.
       shown: share of the noise variance that the cells' own fits show.
       correlation: of an autoregression in the order of the record; 0 where it is not significant.
       repeated: share of rows that equal another one.
       significant: bool, some of it is beyond chance.
+      strong: bool, so much along the axis that nothing can be certified.
     """
 
     axis_correlation: jax.Array
     record_correlation: jax.Array
     rows: jax.Array
+    wide: jax.Array
     shown: jax.Array
     correlation: jax.Array
     repeated: jax.Array
     significant: jax.Array
+    strong: jax.Array
 
 
 def lag_weights(correlation: jax.Array, num: int) -> jax.Array:
@@ -242,12 +250,18 @@ def share_of_copies(equal: jax.Array, cells: Cells, dtype: jnp.dtype) -> jax.Arr
 
 
 def summarize(
-    found: Correlations, sharing: Sharing, size: jax.Array, repeated: jax.Array, blocks: bool
+    found: Correlations,
+    sharing: Sharing,
+    wide: Sharing,
+    size: jax.Array,
+    repeated: jax.Array,
+    blocks: bool,
 ) -> Dependence:
-    """The measures together, for cells of ``size`` rows."""
+    """The measures together, for cells of ``size`` rows; ``wide`` of quarters of the axis."""
     significant = (found.axis_rho > 0) | (found.record_rho > 0) | (repeated > _REPEATED)
     rho = jnp.zeros_like(size) if blocks else found.record_rho
     shown = shown_variance(sharing.rows, size)
+    strong = jnp.zeros((), bool) if blocks else found.axis_rho > _STRONG
     return Dependence(
-        found.axis, found.record, sharing.rows, shown, rho, repeated, significant
+        found.axis, found.record, sharing.rows, jnp.maximum(sharing.rows, wide.rows), shown, rho, repeated, significant, strong
     )

@@ -123,18 +123,41 @@ def own_change(gram: Any, variance: Any, layout: Layout) -> Any:
     return xp.where(alone, np.arange(size)[None] == best[:, None], True)
 
 
+def _held_out(gram: Any, columns: Any, use: Any) -> Any:
+    """Held-out sums of squares ``(R,)`` of one set of columns per region.
+
+    Args:
+      gram: ``(R, 2, m, m)`` of two folds, the target last.
+      columns: ``(R, s)``.
+      use: ``(R, s)`` bool, which of them are in use.
+    """
+    xp = namespace(gram)
+    region = np.arange(len(columns))[:, None]
+    picked = xp.moveaxis(gram, 1, 0)[:, region[..., None], columns[:, :, None], columns[:, None]]
+    target = xp.moveaxis(gram[..., -1], 1, 0)[:, region, columns]
+    both = (use[:, :, None] & use[:, None, :])[None]
+    block = xp.where(both, picked, 0.0)
+    moment = xp.where(use[None], target, 0.0)
+    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype)).solution
+    other, cross = block[::-1], xp.sum(solved * moment[::-1], -1)
+    fitted = xp.einsum("fri,frij,frj->fr", solved, other, solved)
+    return (gram[:, ::-1, -1, -1].T - 2 * cross + fitted).sum(0)
+
+
 def _error_of_change(gram: Any, change: Any, layout: Layout) -> Any:
     """Held-out sums of squares ``(R,)`` of each region's own change."""
     xp = namespace(gram)
-    size = layout.num_directions
-    both = (change[:, :, None] & change[:, None, :])[:, None]
-    block = xp.where(both, gram[..., :size, :size], 0.0)
-    moment = xp.where(change[:, None], gram[..., :size, -1], 0.0)
-    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype)).solution
-    other = gram[:, ::-1]
-    fitted = xp.einsum("rfi,rfij,rfj->rf", solved, other[..., :size, :size], solved)
-    cross = xp.sum(solved * other[..., :size, -1], -1)
-    return (other[..., -1, -1] - 2 * cross + fitted).sum(-1)
+    columns = xp.asarray(np.tile(np.arange(layout.num_directions), (len(gram), 1)))
+    return _held_out(gram, columns, change)
+
+
+def _error_of_form(gram: Any, form: "Form", layout: Layout, max_terms: int) -> Any:
+    """Held-out sums of squares ``(R,)`` of what was chosen for the regions."""
+    xp = namespace(gram)
+    place, used = term_places(layout.num_terms, max_terms)
+    columns = xp.asarray(place + layout.num_directions)[form.support]
+    by_terms = _held_out(gram, columns, xp.asarray(used)[form.support])
+    return xp.where(form.lacking, _error_of_change(gram, form.change, layout), by_terms)
 
 
 def choose_form(
@@ -221,15 +244,26 @@ class Everywhere(NamedTuple):
 
 
 def act_everywhere(
-    sums: Sums, form: Form, present: Any, num_ends: Any, variance: Any, layout: Layout, max_terms: int
+    sums: Sums,
+    form: Form,
+    theta: Any,
+    present: Any,
+    num_ends: Any,
+    variance: Any,
+    layout: Layout,
+    max_terms: int,
 ) -> Everywhere:
     """Compare the best support on all rows with the regions, on held-out rows.
 
-    The regions pay for their ends, which all rows chose: ``log n`` variances each.
+    Terms act everywhere where they predict all rows as well as the law and the regions do, and where
+    the rows outside need them: there they must predict better than the law alone by ``log n``
+    variances per term. Regions with several ends imitate a term that acts everywhere piece by piece, so each
+    further end pays ``log n``, and then the rows outside need not show it.
 
     Args:
       sums: of the regions and outside.
       form: what was chosen for the regions.
+      theta: ``(p,)`` the law.
       present: ``(R,)`` bool.
       num_ends: ends that do not lie at the end of the axis.
       variance: of the noise.
@@ -242,14 +276,22 @@ def act_everywhere(
     law = np.broadcast_to(physics, (len(place), len(physics)))
     wide = np.concatenate([law, place + layout.num_directions], 1)
     in_use = np.concatenate([np.ones_like(law, bool), used], 1)
-    everywhere = cross_fit(sums.gram.sum(0), wide, in_use)
+    every = sums.gram.sum(0)
     outside = cross_fit(sums.gram[-1], physics[None], np.ones((1, len(physics)), bool))[0]
-    local = outside + xp.where(present, form.error, 0.0).sum()
-    rows = xp.maximum(sums.num_rows.sum(), 2)
-    paid = local + xp.log(rows) * variance * num_ends.astype(variance.dtype)
+    own = _error_of_form(about_law(sums.gram[:-1], theta, layout), form, layout, max_terms)
+    local = outside + xp.where(present, own, 0.0).sum()
+    coefficients, determined = _fit(every, wide, in_use)
+    allowed = xp.all(determined, 0)
+    everywhere = xp.where(allowed, _left(every[::-1], wide, coefficients).sum(0), xp.inf)
     best = xp.argmin(everywhere)
+    there = _left(sums.gram[-1][::-1], wide, coefficients).sum(0)[best]
+    price = xp.log(xp.maximum(sums.num_rows.sum(), 2)) * variance
+    further = xp.maximum(num_ends - 1, 0).astype(variance.dtype)
+    predicts = everywhere[best] < local + price * further
+    length = xp.asarray(used.sum(-1), variance.dtype)[best]
+    needed = (outside - there > length * price) | (further > 0) | ~xp.any(present)
     gain = (outside - everywhere[best]) / variance
-    return Everywhere(everywhere[best] < paid, best, xp.where(xp.any(present), 0.0, gain))
+    return Everywhere(predicts & needed, best, xp.where(xp.any(present), 0.0, gain))
 
 
 def split_supports(

@@ -116,8 +116,8 @@ def _survey(gram: Any, count: Any, known: _Known, layout: Layout) -> Survey:
     term, acts = _term_beyond(beyond, noise, known.alpha)
     fits = add_direction(plain, gram, term, acts, look.full, size)
     # Rows that depend on each other make the level of a cell less certain.
-    inflation = look.dependence.rows / look.dependence.shown
-    fits = fits._replace(variance=fits.variance * inflation)
+    depend = look.dependence
+    fits = fits._replace(variance=fits.variance * depend.rows / depend.shown)
     cells = xp.maximum(plain.present.sum(), 1).astype(gram.dtype)
     mean = xp.maximum(count.sum() / cells, 1)
     spread = xp.where(plain.present, plain.variance, 0.0).sum() / cells
@@ -128,6 +128,7 @@ def _survey(gram: Any, count: Any, known: _Known, layout: Layout) -> Survey:
     variance = (clean * plain.variance).sum() / xp.maximum(clean.sum(), 1)
     scale = _middle_of_three(xp.sqrt(plain.variance), look.cells.num)
     scale = xp.maximum(scale, look.scale)
+    inflation = depend.wide / depend.shown
     exactness = test_exactness(gram, plain, noise, size, inflation, known.negligible)
     return Survey(fits, noise, place, scale, variance, exactness, scatter, gram)
 
@@ -314,7 +315,7 @@ def _conclude(
     ).sum()
     uncertain = variance * small.dependence.rows
     everywhere = act_everywhere(
-        final.regions, form, present, inner, uncertain, layout, config.max_terms
+        final.regions, form, law.theta, present, inner, uncertain, layout, config.max_terms
     )
     chosen = split_supports(final.regions, form, theta, survey.variance, layout, config.max_terms)
     tests = certificate.held_out(
@@ -333,7 +334,11 @@ def _conclude(
     size = regions.size_of_scatter(fits, scatter)
     initial = to_host(live.initial) / to_host(live.unit)
     spread = outcome.explained_spread(survey.gram, fits.num_rows, initial + theta, layout)
+    clean_rows = xp.where(place.clean, fits.num_rows, 0.0).sum()
+    two_laws = (share >= outcome.TWO_LAWS) | (place.other_rows > outcome.OTHERS * clean_rows)
     depend = small.dependence
+    units = outcome.INDEPENDENT * depend.rows * fits.present.sum().astype(depend.rows.dtype)
+    few = fits.num_rows.sum() < units
     verdict = outcome.decide(
         outcome.Findings(
             enough=small.cells.num >= FEWEST_CELLS,
@@ -341,9 +346,9 @@ def _conclude(
             certified=certified,
             everywhere=everywhere.wins & (certified | (everywhere.gain >= survey.exactness.statistic)),
             useless=size > outcome.USELESS * spread,
-            doubtful=(depend.rows > 1)
-            & (fits.num_rows.sum() < outcome.INDEPENDENT * depend.rows * fits.present.sum().astype(depend.rows.dtype)),
-            two_laws=(share >= outcome.TWO_LAWS) & ~xp.any(trusted),
+            slight=size < outcome.SLIGHT * spread,
+            doubtful=depend.strong | ((depend.rows > 1) & few),
+            two_laws=two_laws & ~xp.any(trusted),
             usable=xp.any(form.usable & present),
         )
     )

@@ -21,6 +21,12 @@ the user can say which is trusted: about half as many rows as the reported one h
 USELESS = 0.5
 """Scatter over what a law explains from which it explains too little to be called a law."""
 
+OTHERS = 2.0
+"""Rows that one other law describes, over those of the reported one, from which the data have two."""
+
+SLIGHT = 0.005
+"""Scatter over what a law explains below which it is exact for all that it is used for."""
+
 INDEPENDENT = 2.0
 """Rows of a cell over those that count as one, below which cells depend on each other."""
 
@@ -152,6 +158,7 @@ class Findings(NamedTuple):
       certified: a place stands out.
       everywhere: terms of the library act on all rows.
       useless: the law explains less than what it leaves.
+      slight: it is wrong by next to nothing of what it explains.
       doubtful: dependence leaves too few independent cells.
       two_laws: another law explains rows about as many.
       usable: some region has a support that could be judged.
@@ -162,6 +169,7 @@ class Findings(NamedTuple):
     certified: Any
     everywhere: Any
     useless: Any
+    slight: Any
     doubtful: Any
     two_laws: Any
     usable: Any
@@ -171,17 +179,18 @@ def decide(findings: Findings) -> Any:
     """The verdict, int: the first reason to abstain, else what was found."""
     xp = namespace(findings.certified)
     found = findings
+    inexact = ~found.exact & ~found.slight
     reasons = (
         (~found.enough & ~found.exact, Verdict.NO_CLEAN_REGIME),
         (~found.enough, Verdict.INSUFFICIENT_DATA),
-        (found.everywhere & (found.certified | ~found.exact), Verdict.NO_CLEAN_REGIME),
+        (found.everywhere & (found.certified | inexact), Verdict.NO_CLEAN_REGIME),
         (found.certified & found.doubtful, Verdict.NOT_CERTIFIED),
         (found.certified & found.two_laws, Verdict.AMBIGUOUS_REGIME),
         (found.certified & ~found.usable, Verdict.NOT_IDENTIFIABLE),
         (found.certified, Verdict.DISCREPANCY),
-        (~found.exact & found.useless, Verdict.NO_CLEAN_REGIME),
-        (~found.exact & found.doubtful, Verdict.NOT_CERTIFIED),
-        (~found.exact, Verdict.HOLDS_NEARLY),
+        (inexact & found.useless, Verdict.NO_CLEAN_REGIME),
+        (inexact & found.doubtful, Verdict.NOT_CERTIFIED),
+        (inexact, Verdict.HOLDS_NEARLY),
     )
     verdict = xp.asarray(Verdict.CLEAN, np.int32)
     for condition, outcome in reversed(reasons):
@@ -194,8 +203,8 @@ def rival_share(
 ) -> Any:
     """How much of the data the rival law explains for one part that the law does.
 
-    The geometric mean of its share in rows and in the length of the axis, which evens out by how
-    little either is known.
+    Its share in rows, drawn halfway to its share in the length of the axis where the two agree to a
+    standard error: where rows are spread evenly, the length is known better.
 
     Args:
       clean, rival: ``(K,)`` bool, cells of either law.
@@ -217,8 +226,12 @@ def rival_share(
     others = xp.maximum(num_rows.sum() - inside.sum(), 1)
     rest = high - low - length.sum()
     rest = xp.where(rest > 0, rest, 1.0)
-    share = xp.sqrt(xp.maximum(rows / others, 0.0) * xp.maximum(long / rest, 0.0))
-    return xp.where(xp.any(rival) & xp.any(~clean), share, 0.0)
+    by_rows = xp.log(xp.maximum(rows, 0.5) / others)
+    error = xp.sqrt(1 / xp.maximum(rows, 1) + 1 / others)
+    tiny = float(np.finfo(np.float32).tiny)
+    by_length = xp.log(xp.maximum(long / rest, tiny))
+    share = xp.exp(0.5 * (by_rows + xp.clip(by_length, by_rows - error, by_rows + error)))
+    return xp.where((rows > 0) & xp.any(~clean), share, 0.0)
 
 
 def explained_spread(gram: Any, count: Any, theta: Any, layout: Layout) -> Any:

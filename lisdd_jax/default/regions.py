@@ -39,6 +39,7 @@ class Place(NamedTuple):
       rival_gap: nats by which a law for other rows describes the cells worse; inf where none does.
       rival: ``(K,)`` bool, its cells.
       rival_theta: ``(p,)`` that law.
+      other_rows: rows of the largest excluded run that one law of its own describes.
       theta_all: ``(p,)`` the law of all cells.
       scatter_all: int, its scatter.
     """
@@ -51,6 +52,7 @@ class Place(NamedTuple):
     rival_gap: Any
     rival: Any
     rival_theta: Any
+    other_rows: Any
     theta_all: Any
     scatter_all: Any
 
@@ -266,6 +268,7 @@ def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> Place
         rival_gap=xp.where(some, rival_cost[rival] - found.cost[chosen], xp.inf),
         rival=kept[rival] & some,
         rival_theta=state.best_theta[rival],
+        other_rows=xp.where(some, found.law_rows[chosen], 0.0),
         theta_all=theta_none,
         scatter_all=scatter_none,
     )

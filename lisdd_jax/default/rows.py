@@ -149,6 +149,13 @@ class FirstLook(NamedTuple):
     places: jax.Array
 
 
+def _quarters(cells: Cells) -> Cells:
+    """Cells joined to four."""
+    of_row = 4 * cells.of_row // jnp.maximum(cells.num, 1)
+    of_row = jnp.where(cells.of_row < MOST_CELLS, of_row, MOST_CELLS)
+    return Cells(of_row, cells.bounds, jnp.minimum(cells.num, 4))
+
+
 @partial(jax.jit, static_argnames="layout")
 @full_precision
 def look(rows: Ordered, layout: Layout) -> FirstLook:
@@ -166,7 +173,9 @@ def look(rows: Ordered, layout: Layout) -> FirstLook:
     repeated = dependence.share_of_copies(rows.equal, coarse, count.dtype)
     longer = dependence.stretch(*shared(coarse), repeated)
     cells, full = fine_cells(rows.axis, rows.num_rows, layout.num_physics, longer)
-    depend = dependence.summarize(found, *shared(cells), repeated, rows.block is not None)
+    sharing, size = shared(cells)
+    wide, _ = shared(_quarters(cells))
+    depend = dependence.summarize(found, sharing, wide, size, repeated, rows.block is not None)
     trusted = jnp.zeros(MOST_CELLS, bool)
     if rows.trusted is not None:
         ones = jnp.ones_like(rows.axis)
