@@ -4,11 +4,14 @@ Shapes, types and names are checked always. Values are checked where they are co
 trace the same conditions end in a status.
 """
 
+import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+_LARGEST_SEED = 2**32 - 1
 
 
 def is_concrete(value: Any) -> bool:
@@ -118,16 +121,28 @@ def check_number(name: str, value: Any, low: float, high: float) -> None:
     check_between(name, value, low, high)
 
 
-def check_count(name: str, value: Any, least: int) -> None:
-    """Refuse what is no integer, or too small a one."""
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+def check_count(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """The value as an int; refuse what is no integer, too small or too large a one."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least or (most is not None and number > most):
+        limit = "" if most is None else f" and at most {most}"
+        raise ValueError(f"{name} must be an integer of at least {least}{limit}, got {value!r}")
+    return number
+
+
+def check_seed(name: str, value: Any) -> int:
+    """A seed of ``jax.random.key``: 32 bits, beyond which single precision would drop digits."""
+    return check_count(name, value, 0, _LARGEST_SEED)
 
 
 def check_key(key: Any) -> jax.Array:
     """Refuse anything but one typed key."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
-        raise TypeError(f"key must be a typed key from jax.random.key, got {type(key).__name__}")
+        kind = f"{key.dtype}{list(key.shape)}" if isinstance(key, jax.Array) else type(key).__name__
+        raise TypeError(f"key must be a typed key from jax.random.key, got {kind}")
     if key.shape != ():
         raise ValueError(f"key must be a single key, got shape {key.shape}")
     return key

@@ -11,7 +11,7 @@ from scipy import stats
 from lisdd_jax.candidate_regions import CandidateRegions, diagnose_regions
 from lisdd_jax.config import Config
 from lisdd_jax.prediction import predict
-from lisdd_jax.study import scenarios
+from lisdd_jax.study.experiments import scenarios
 
 LOWER, UPPER = np.array(scenarios.CANDIDATE_REGIONS).T
 SAMPLE = scenarios.several_regions(3000)(jax.random.key(0))

@@ -15,8 +15,8 @@ from lisdd_jax.cli import environment
 from lisdd_jax.cli.failure import Failure
 from lisdd_jax.cli.study_options import Float32, Seed, in_sentences, say_written
 from lisdd_jax.report import files
-from lisdd_jax.study import power as planning
-from lisdd_jax.study import power_check, scenarios
+from lisdd_jax.study.experiments import scenarios
+from lisdd_jax.study.planning import power as planning
 
 
 @in_sentences

@@ -14,9 +14,9 @@ from lisdd_jax.cli import environment, planning
 from lisdd_jax.cli.failure import Failure
 from lisdd_jax.cli.study_options import Float32, Reporter, Seed, in_sentences, say_written
 from lisdd_jax.report import figures, files, paper_figures, reproduction_report
-from lisdd_jax.study import reproduction, study_spec
+from lisdd_jax.study.engine.summary import StudyResult
+from lisdd_jax.study.experiments import reproduction
 from lisdd_jax.study.experiments.setup import Experiment, Setup
-from lisdd_jax.study.summary import StudyResult
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="rich")
 app.command()(planning.power)

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from lisdd_jax.cli.failure import Failure
-from lisdd_jax.study.progress import Progress
+from lisdd_jax.study.engine.progress import Progress
 
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all random numbers.", metavar="N")]
 Float32 = Annotated[bool, typer.Option("--float32/--float64", help="Precision.")]

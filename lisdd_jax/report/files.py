@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from lisdd_jax import files
+
 
 class OutputError(ValueError):
     """A place that a report cannot be written to."""
@@ -38,8 +40,7 @@ def check_target(path: str | Path, inputs: Iterable[str | Path] = ()) -> None:
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file in UTF-8 as a whole or not at all.
 
-    The text goes to a temporary file beside the target, which it then replaces. A target that is
-    no regular file, such as a pipe, is written directly.
+    A target that is no regular file, such as a pipe, is written directly.
 
     Args:
       path: the file; a symbolic link is followed.
@@ -53,12 +54,7 @@ def write_text(path: str | Path, text: str) -> None:
         if target.exists() and not target.is_file():
             target.write_text(text, encoding="utf-8")
             return
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        files.write_whole(target, text.encode())
     except OSError as error:
         raise OutputError(
             f"output {str(path)!r} cannot be written: {error.strerror or error}"

@@ -8,11 +8,11 @@ import numpy as np
 
 from lisdd_jax.numerics import cell_sums
 from lisdd_jax.partition import cell_index
-from lisdd_jax.study import pipeline, scenarios
+from lisdd_jax.study.engine.summary import StudyResult
 from lisdd_jax.study.experiments import oscillator_runs as runs
+from lisdd_jax.study.experiments import pipeline, scenarios
 from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row, summarize
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
-from lisdd_jax.study.summary import StudyResult
 
 NAME, TITLE = "E1", "Identifiable physics and localization"
 GRID = {"beta": [0.2], "width": [1.0]}

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from lisdd_jax.study import scenarios
 from lisdd_jax.study.experiments import oscillator_runs as runs
+from lisdd_jax.study.experiments import scenarios
 from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
 

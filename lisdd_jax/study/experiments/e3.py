@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from lisdd_jax.study import scenarios
+from lisdd_jax.study.engine.statistics import MetricSummary
 from lisdd_jax.study.experiments import oscillator_runs as runs
+from lisdd_jax.study.experiments import scenarios
 from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row, summarize
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
-from lisdd_jax.study.statistics import MetricSummary
 
 NAME, TITLE = "E3", "Calibrated detection"
 BETAS = (0.0, 0.1, 0.2)

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 
 from lisdd_jax.candidate_regions import CandidateRegions, diagnose_regions
 from lisdd_jax.config import Config
-from lisdd_jax.study import scenarios
+from lisdd_jax.study.experiments import scenarios
 from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row
+from lisdd_jax.study.experiments.scenarios import CANDIDATE_REGIONS, SEVERAL_END, Sample
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
-from lisdd_jax.study.scenarios import CANDIDATE_REGIONS, SEVERAL_END, Sample
 
 NAME, TITLE = "E5", "Multiple discrepancies with false-discovery control"
 LEVELS = (0.05, 0.1, 0.2, 0.3)

@@ -17,8 +17,8 @@ from lisdd_jax.config import Config
 from lisdd_jax.numerics import random_split
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import is_failure
-from lisdd_jax.study import baselines, metrics, pipeline, scenarios
-from lisdd_jax.study.scenarios import HALF_WIDTH, Sample
+from lisdd_jax.study.experiments import baselines, metrics, pipeline, scenarios
+from lisdd_jax.study.experiments.scenarios import HALF_WIDTH, Sample
 
 NUM_CELLS = 14
 BASELINES = (

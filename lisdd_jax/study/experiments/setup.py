@@ -10,10 +10,10 @@ import numpy as np
 
 from lisdd_jax.config import Config
 from lisdd_jax.study.engine import run_study
+from lisdd_jax.study.engine.progress import Progress
+from lisdd_jax.study.engine.summary import StudyResult
+from lisdd_jax.study.experiments.pipeline import MODES, config_of
 from lisdd_jax.study.experiments.rows import Row
-from lisdd_jax.study.pipeline import MODES, config_of
-from lisdd_jax.study.progress import Progress
-from lisdd_jax.study.summary import StudyResult
 
 
 @dataclass(frozen=True, kw_only=True)
