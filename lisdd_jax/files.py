@@ -2,7 +2,7 @@
 
 A file is first written beside its place under a temporary name, flushed to the disk, and then
 renamed, so that a reader finds the old file or the whole new one, also after a crash. The temporary
-name tells who writes it, so that what a killed process left behind can be told from work in progress.
+name tells who writes it, which tells what a killed process left behind from work in progress.
 """
 
 import contextlib

@@ -37,7 +37,7 @@ def test_prediction_adds_the_terms_everywhere() -> None:
     model = baselines.joint(SAMPLE)
     design, features, _ = arrays(FRESH)
     expected = design @ np.asarray(model.coefficients) + features @ np.asarray(model.weights)
-    np.testing.assert_allclose(baselines.predict(model, FRESH), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(baselines.forecast(model, FRESH), expected, rtol=1e-12, atol=1e-12)
 
 
 def threshold(features: np.ndarray, target: np.ndarray, level: float) -> np.ndarray:

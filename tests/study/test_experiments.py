@@ -13,11 +13,6 @@ from scipy import stats
 
 from lisdd_jax.report import paper_figures, reproduction_report
 from lisdd_jax.study.experiments import (
-    e1,
-    e2,
-    e3,
-    e4,
-    e5,
     metrics,
     pipeline,
     reproduction,
@@ -61,8 +56,8 @@ def test_e1_tells_the_published_story(finished: dict[str, Any]) -> None:
 
 def test_e2_covers_the_grid_and_the_libraries(finished: dict[str, Any]) -> None:
     table = finished["E2"].rows
-    for width in e2.WIDTHS:
-        for beta in e2.BETAS:
+    for width in (0.6, 1.0, 1.4):
+        for beta in (0.10, 0.15, 0.20, 0.30):
             row = find(table, "lisdd", "form_recovery", width=width, beta=beta)
             assert row.published == (1.0 if width == 0.6 or (width == 1.0 and beta > 0.1) else 0.0)
     assert find(table, "lisdd", "form_recovery", width=0.6, beta=0.3).mean == 1.0
@@ -74,10 +69,10 @@ def test_e2_covers_the_grid_and_the_libraries(finished: dict[str, Any]) -> None:
 def test_e3_has_both_tests_and_their_uniformity(finished: dict[str, Any]) -> None:
     table = finished["E3"].rows
     for test in ("split", "naive"):
-        for beta in e3.BETAS:
+        for beta in (0.0, 0.1, 0.2):
             find(table, "lisdd", "rejection_rate", beta=beta, test=test)
             row = find(table, "lisdd", "conditional_rejection_rate", beta=beta, test=test)
-            assert row.count == e3.FORCED_FACTOR * 4
+            assert row.count == 5 * 4
         find(table, "lisdd", "ks_p_value", beta=0.0, test=test)
     assert find(table, "lisdd", "rejection_rate", beta=0.2, test="split").mean == 1.0
 
@@ -92,7 +87,7 @@ def test_e4_ranks_the_methods(finished: dict[str, Any]) -> None:
 
 def test_e5_recovers_both_mechanisms(finished: dict[str, Any]) -> None:
     table = finished["E5"].rows
-    for q in e5.LEVELS:
+    for q in (0.05, 0.1, 0.2, 0.3):
         assert find(table, "lisdd", "fdr", q=q).mean == 0.0
         for metric in ("power", "region_set", "both_forms"):
             assert find(table, "lisdd", metric, q=q).mean == 1.0
@@ -154,15 +149,19 @@ def test_a_library_by_number_is_that_library() -> None:
 def test_interval_of_a_proportion(mean: float, count: int, lower: float, upper: float) -> None:
     # Clopper-Pearson limits from R: binom.test(20, 20)$conf.int and the like.
     values = np.repeat([1.0, 0.0], [round(mean * count), count - round(mean * count)])
-    found = rows.interval(rows.summarize(values), proportion=True)
+    found = rows.confidence_interval(rows.summarize_values(values), proportion=True)
     assert found == pytest.approx((lower, upper), abs=1e-4)
 
 
 def test_interval_of_a_mean() -> None:
     values = np.random.default_rng(0).normal(size=15)
     expected = stats.t.interval(0.95, 14, values.mean(), stats.sem(values))
-    assert rows.interval(rows.summarize(values), proportion=False) == pytest.approx(expected)
-    assert all(map(math.isnan, rows.interval(rows.summarize([]), proportion=False)))
+    assert rows.confidence_interval(
+        rows.summarize_values(values), proportion=False
+    ) == pytest.approx(expected)
+    assert all(
+        map(math.isnan, rows.confidence_interval(rows.summarize_values([]), proportion=False))
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,19 +175,40 @@ def test_interval_of_a_mean() -> None:
 )
 def test_verdicts(lower: float, upper: float, mode: str, verdict: str) -> None:
     printed = rows.Published(value=0.002, decimals=3, source="a table")
-    assert rows.judge(lower, upper, 0.5 * (lower + upper), printed, mode) == verdict
-    assert rows.judge(lower, upper, 0.0, None, mode) == rows.NOT_PRINTED
+    assert rows.compare(lower, upper, 0.5 * (lower + upper), printed, mode) == verdict
+    assert rows.compare(lower, upper, 0.0, None, mode) == rows.NOT_PRINTED
 
 
 def test_a_number_in_the_text_counts_too() -> None:
     printed = rows.Published(value=0.002, decimals=3, source="a table", in_text=(0.0025, 4))
-    assert rows.judge(0.0025, 0.0027, 0.0026, printed, "paper") == rows.REPRODUCED
+    assert rows.compare(0.0025, 0.0027, 0.0026, printed, "paper") == rows.REPRODUCED
 
 
-@pytest.mark.parametrize("module", [e1, e2, e3, e4, e5])
-def test_every_printed_number_has_a_source(module: Any) -> None:
-    assert module.TABLES.published
-    assert all(printed.source for printed in module.TABLES.published.values())
+@pytest.mark.parametrize("name", list(reproduction.EXPERIMENTS))
+def test_every_printed_number_has_a_source(name: str) -> None:
+    printed = reproduction.EXPERIMENTS[name].tables.published
+    assert printed
+    assert all(number.source for number in printed.values())
+
+
+def test_experiments_at_the_published_cell_share_their_study(finished: dict[str, Any]) -> None:
+    bias = find(finished["E1"].rows, "lisdd", "physics_bias")
+    assert runs.study_published_cell.cache_info().hits >= 2
+    assert bias.count == SETUP.num_replications
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "{}", "null"])
+def test_other_files_of_that_name_are_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "E1.json").write_text(content)
+    with pytest.raises(ValueError, match=r"E1.json must hold a reproduced experiment"):
+        reproduction.read_json(tmp_path)
+
+
+def test_a_status_without_a_name_is_reported(finished: dict[str, Any]) -> None:
+    content = finished["E1"].to_dict()
+    content["statuses"] = [{"study": "E1", "status": 2**40, "count": 3}]
+    text = reproduction_report.render({"E1": content})
+    assert "3 ended with the unknown status 1099511627776" in text
 
 
 def test_unknown_names_are_refused() -> None:

@@ -5,6 +5,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import fingerprint_worker
@@ -199,6 +200,22 @@ def test_host_code_includes_the_functions_and_numbers_of_its_module(tmp_path, mo
         module.inner.__module__ = module.outer.__module__ = "host"
         seen.add(host_code_hash(module.outer))
     assert len(seen) == 3
+
+
+def test_host_code_does_not_depend_on_who_refers_to_it():
+    class Slotted:
+        __slots__ = ("__weakref__", "weight")
+
+        def __init__(self, weight):
+            self.weight = weight
+
+        def __call__(self, x):
+            return self.weight * x
+
+    model = Slotted(2)
+    before = host_code_hash(model)
+    reference = weakref.ref(model)
+    assert host_code_hash(reference()) == before != host_code_hash(Slotted(3))
 
 
 def test_a_function_that_calls_itself_is_told_once():

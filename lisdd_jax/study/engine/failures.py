@@ -4,7 +4,10 @@ A compiled program fails as a whole, when Python code behind a callback raises. 
 are then run again until one replication is left.
 """
 
+import contextlib
+import logging
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -46,7 +49,8 @@ def explain(program: Program, part: np.ndarray, error: Any) -> Exception:
             f"{interval_sets.size(part)} replications do not fit into memory; pass a smaller"
             f" batch_size or memory_limit, or make the data sets smaller ({last_words(error)})"
         )
-    found, error = _narrow(program, part, error)
+    with _quiet():
+        found, error = _narrow(program, part, error)
     member = int(found[0, 0])
     cell, number = member // interval_sets.STRIDE, member % interval_sets.STRIDE
     values = {name: column[cell].item() for name, column in program.params.items()}
@@ -65,6 +69,18 @@ def last_words(error: Exception) -> str:
     """The last line of a runtime's message, which is the exception of the host code."""
     tail = re.split(r'\n\s*File "[^\n]*', str(error))[-1]
     return " ".join(tail.split()) or type(error).__name__
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep JAX from logging every repetition of a failure that it has logged once."""
+    logger = logging.getLogger("jax")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _narrow(program: Program, part: np.ndarray, error: Any) -> tuple[np.ndarray, Any]:

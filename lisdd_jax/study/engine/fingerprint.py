@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.extend
+import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax.study.engine.host_code import host_code_hash
@@ -49,7 +50,7 @@ def fingerprint(
 
 
 def _bytes(constant: Any) -> bytes:
-    if jax.dtypes.issubdtype(constant.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(constant.dtype, jax.dtypes.prng_key):
         constant = jax.random.key_data(constant)
     array = np.asarray(constant)
     return f"{array.dtype}{array.shape}".encode() + array.tobytes()

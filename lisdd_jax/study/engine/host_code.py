@@ -7,12 +7,14 @@ from objects with a state of their own, from files, or from the clock.
 
 import functools
 import hashlib
+import inspect
 import sys
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -40,7 +42,7 @@ def _describe(value: Any, seen: dict[int, Any]) -> Iterator[bytes]:
     elif isinstance(value, np.ndarray | np.generic):
         yield f"{value.dtype}{value.shape}".encode() + np.asarray(value).tobytes()
     elif isinstance(value, jax.Array):
-        keys = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+        keys = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
         yield from _describe(np.asarray(jax.random.key_data(value) if keys else value), seen)
     elif id(value) in seen:
         yield b"again"
@@ -72,8 +74,10 @@ def _describe_parts(value: Any, seen: dict[int, Any]) -> Iterator[bytes]:
         parts = []
     else:
         # A callable object: its class's code, and its fields.
-        slots = {name: getattr(value, name, None) for name in getattr(value, "__slots__", ())}
-        parts = [getattr(type(value), "__call__", None), getattr(value, "__dict__", slots)]
+        names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+        slots = {n: getattr(value, n, None) for n in names if n != "__weakref__"}
+        called = inspect.getattr_static(type(value), "__call__", None)
+        parts = [called, getattr(value, "__dict__", slots)]
     for part in parts:
         yield from _describe(part, seen)
 

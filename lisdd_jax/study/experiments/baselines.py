@@ -26,7 +26,7 @@ class GlobalModel:
     weights: jax.Array
 
 
-def predict(model: GlobalModel, sample: Sample) -> jax.Array:
+def forecast(model: GlobalModel, sample: Sample) -> jax.Array:
     """Response ``(m,)`` of a globally corrected model."""
     return sample.design @ model.coefficients + sample.features @ model.weights
 

@@ -17,8 +17,10 @@ from lisdd_jax.config import Config
 from lisdd_jax.numerics import random_split
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import is_failure
+from lisdd_jax.study.engine import StudyResult
 from lisdd_jax.study.experiments import baselines, metrics, pipeline, scenarios
 from lisdd_jax.study.experiments.scenarios import HALF_WIDTH, Sample
+from lisdd_jax.study.experiments.setup import Setup
 
 NUM_CELLS = 14
 BASELINES = (
@@ -37,6 +39,17 @@ Metrics = dict[str, jax.Array]
 def edges() -> jax.Array:
     """The published cells: 14 of equal width over the domain."""
     return jnp.linspace(-HALF_WIDTH, HALF_WIDTH, NUM_CELLS + 1)
+
+
+PUBLISHED_GRID = {"beta": [0.2], "width": [1.0]}
+"""The one cell that E1 and E4 are about."""
+
+
+@lru_cache(maxsize=4)
+def study_published_cell(setup: Setup, label: str, evaluate: Callable[..., Metrics]) -> StudyResult:
+    """The study of ``PUBLISHED_GRID``, run once for both experiments that read it."""
+    simulate = scenarios.oscillator(setup.num_rows)
+    return setup.study(f"E1, E4 {label}", simulate, evaluate, PUBLISHED_GRID)
 
 
 LIBRARIES = tuple(name for name in scenarios.LIBRARIES if name != "all")
@@ -141,7 +154,7 @@ def baseline_evaluator(num_rows: int, num_bootstraps: int) -> Callable[..., Metr
             out[f"physics_bias_{name}"] = bias
             out[f"form_recovery_{name}"] = jnp.all((model.weights != 0) == sample.support[0])
             out[f"num_terms_{name}"] = jnp.sum(model.weights != 0)
-            out[f"rmse_{name}"] = metrics.rmse(baselines.predict(model, fresh), fresh)
+            out[f"rmse_{name}"] = metrics.rmse(baselines.forecast(model, fresh), fresh)
         return out
 
     return evaluate

@@ -1,14 +1,20 @@
 """The published tables, run again: which experiments there are, and what they write."""
 
+import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lisdd_jax.study.experiments import e1, e2, e3, e4, e5
-from lisdd_jax.study.experiments.setup import Experiment, Setup
+from lisdd_jax import files
+from lisdd_jax.study.experiments.detection_rates import E3
+from lisdd_jax.study.experiments.forecasting import E4
+from lisdd_jax.study.experiments.form_recovery import E2
+from lisdd_jax.study.experiments.identifiability import E1
+from lisdd_jax.study.experiments.multiple_regions import E5
+from lisdd_jax.study.experiments.setup import Outcome, Setup
 
-EXPERIMENTS = {module.NAME: module for module in (e1, e2, e3, e4, e5)}
+EXPERIMENTS = {experiment.name: experiment for experiment in (E1, E2, E3, E4, E5)}
 
 
 def check_names(names: Sequence[str]) -> list[str]:
@@ -29,7 +35,7 @@ def check_names(names: Sequence[str]) -> list[str]:
     return [name for name in EXPERIMENTS if name in wanted or not wanted]
 
 
-def reproduce(names: Sequence[str], setup: Setup) -> Iterator[Experiment]:
+def reproduce(names: Sequence[str], setup: Setup) -> Iterator[Outcome]:
     """Run experiments one after another.
 
     Args:
@@ -37,7 +43,7 @@ def reproduce(names: Sequence[str], setup: Setup) -> Iterator[Experiment]:
       setup: size, seed and modes.
 
     Yields:
-      Each experiment as it is finished.
+      The outcome of each as it is finished.
 
     Raises:
       ValueError: a name is unknown.
@@ -46,28 +52,42 @@ def reproduce(names: Sequence[str], setup: Setup) -> Iterator[Experiment]:
         yield EXPERIMENTS[name].run(setup)
 
 
-def write_json(experiment: Experiment, folder: str | Path) -> Path:
+def write_json(outcome: Outcome, folder: str | Path) -> Path:
     """Write ``FOLDER/E1.json`` and the like, as a whole or not at all.
 
     Args:
-      experiment: a finished one.
+      outcome: of an experiment.
       folder: existing.
 
     Returns:
       The file.
     """
-    path = Path(folder) / f"{experiment.name}.json"
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_text(json.dumps(experiment.to_dict(), indent=1, allow_nan=False) + "\n")
-    partial.replace(path)
+    path = Path(folder) / f"{outcome.name}.json"
+    text = json.dumps(outcome.to_dict(), indent=1, allow_nan=False)
+    files.write_whole(path, f"{text}\n".encode())
     return path
 
 
 def read_json(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """The experiments that a folder holds, by name, as ``write_json`` wrote them."""
+    """The experiments that a folder holds, by name, as ``write_json`` wrote them.
+
+    Raises:
+      FileError: a file of such a name holds something else.
+    """
     found = {}
     for name in EXPERIMENTS:
         path = Path(folder) / f"{name}.json"
         if path.is_file():
-            found[name] = json.loads(path.read_text())
+            found[name] = _read_outcome(path)
     return found
+
+
+def _read_outcome(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise files.FileError(f"{path} must hold a reproduced experiment: {error}") from None
+    wanted = {f.name for f in dataclasses.fields(Outcome)} - {"name"}
+    if not isinstance(content, dict) or not wanted <= set(content):
+        raise files.FileError(f"{path} must hold a reproduced experiment; run that one again")
+    return content

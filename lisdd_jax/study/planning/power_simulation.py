@@ -1,5 +1,6 @@
 """A power plan confirmed by simulation: the certificate alone, and the whole pipeline."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -9,14 +10,13 @@ import jax.numpy as jnp
 
 from lisdd_jax import detection
 from lisdd_jax.config import Config
-from lisdd_jax.study.engine import run_study
-from lisdd_jax.study.engine.summary import StudyResult
+from lisdd_jax.study.engine import StudyResult, run_study
 from lisdd_jax.study.experiments import pipeline
 from lisdd_jax.study.experiments.scenarios import Sample
 from lisdd_jax.study.planning.power import Effect
 
 
-def layout(effect: Effect, num_cells: int) -> jax.Array:
+def edges_around(effect: Effect, num_cells: int) -> jax.Array:
     """Edges of cells on [0, 1] of which the first few make up the region exactly.
 
     Args:
@@ -32,8 +32,10 @@ def layout(effect: Effect, num_cells: int) -> jax.Array:
 
 
 @lru_cache
-def simulator(effect: Effect, num_rows: int, num_distractors: int = 3) -> Callable[..., Sample]:
-    """Data in which an effect is exactly as planned.
+def effect_simulator(
+    effect: Effect, num_rows: int, num_distractors: int = 3
+) -> Callable[..., Sample]:
+    """Data in which an effect is exactly as planned, driven by variables of its own.
 
     Regressors and candidate terms are independent standard normal. A term that the physics absorbs
     in part, to a share ``a``, is correlated with the first regressor: on all rows the region's term
@@ -61,33 +63,85 @@ def simulator(effect: Effect, num_rows: int, num_distractors: int = 3) -> Callab
         key_axis, key_design, key_terms, key_noise = jax.random.split(key, 4)
         axis = jax.random.uniform(key_axis, (num_rows,))
         design = jax.random.normal(key_design, (num_rows, effect.num_physics))
-        shape = (num_rows, effect.num_terms + num_distractors)
-        features = jax.random.normal(key_terms, shape)
+        features = jax.random.normal(key_terms, (num_rows, effect.num_terms + num_distractors))
         first = correlation * design[:, 0] + (1 - correlation**2) ** 0.5 * features[:, 0]
         features = features.at[:, 0].set(first)
-        inside = axis < effect.share
         signal = jnp.sum(features[:, : effect.num_terms], axis=1) / effect.num_terms**0.5
-        discrepancy = jnp.where(inside, effect.size * signal, 0.0)
-        physics = jnp.arange(1.0, effect.num_physics + 1)
-        noise = jax.random.normal(key_noise, (num_rows,))
-        return Sample(
-            design=design,
-            response=design @ physics + discrepancy + noise,
-            axis=axis,
-            features=features,
-            discrepancy=discrepancy,
-            coefficients=physics,
-            lower=jnp.zeros(1),
-            upper=jnp.full(1, effect.share),
-            present=jnp.ones(1, bool),
-            support=(jnp.arange(shape[1]) < effect.num_terms)[None],
-        )
+        return _sample_of(effect, key_noise, axis, design, features, signal)
 
     return simulate
 
 
 @lru_cache
-def evaluator(effect: Effect, config: Config) -> Callable[..., dict[str, jax.Array]]:
+def axis_simulator(effect: Effect, num_rows: int) -> Callable[..., Sample]:
+    """Data in which the missing terms are powers of the axis.
+
+    Regressors are independent standard normal. Term ``j`` is ``sqrt(2 j + 1) (axis / share)^j``,
+    whose mean square in the region is one. The other candidates are a sine and a cosine of the
+    axis, and a variable of its own.
+
+    Args:
+      effect: size, share, and numbers of terms and of physics coefficients.
+      num_rows: rows.
+
+    Returns:
+      ``simulate(key) -> Sample``.
+
+    Raises:
+      ValueError: part of the effect is absorbed, which regressors of this kind cannot do.
+    """
+    if effect.absorbed:
+        raise ValueError(
+            "absorbed must be 0 where the missing term is a function of the axis, which the"
+            f" regressors of the simulation do not depend on, got {effect.absorbed}"
+        )
+    powers = jnp.arange(1, effect.num_terms + 1)
+    scales = jnp.sqrt(2.0 * powers + 1)
+    # E[f_j f_k] over the region, for the mean square of the sum of the terms.
+    products = scales[:, None] * scales / (powers[:, None] + powers + 1.0)
+    amplitude = 1 / jnp.sqrt(jnp.sum(products))
+
+    def simulate(key: jax.Array, **_: Any) -> Sample:
+        key_axis, key_design, key_terms, key_noise = jax.random.split(key, 4)
+        axis = jax.random.uniform(key_axis, (num_rows,))
+        design = jax.random.normal(key_design, (num_rows, effect.num_physics))
+        terms = scales * (axis[:, None] / effect.share) ** powers
+        own = jax.random.normal(key_terms, (num_rows,))
+        others = [jnp.sin(2 * jnp.pi * axis), jnp.cos(2 * jnp.pi * axis), own]
+        features = jnp.concatenate([terms, jnp.stack(others, axis=1)], axis=1)
+        signal = amplitude * jnp.sum(terms, axis=1)
+        return _sample_of(effect, key_noise, axis, design, features, signal)
+
+    return simulate
+
+
+def _sample_of(
+    effect: Effect,
+    key: jax.Array,
+    axis: jax.Array,
+    design: jax.Array,
+    features: jax.Array,
+    signal: jax.Array,
+) -> Sample:
+    """A sample with standard normal noise whose region is the start of the axis."""
+    discrepancy = jnp.where(axis < effect.share, effect.size * signal, 0.0)
+    physics = jnp.arange(1.0, effect.num_physics + 1)
+    return Sample(
+        design=design,
+        response=design @ physics + discrepancy + jax.random.normal(key, axis.shape),
+        axis=axis,
+        features=features,
+        discrepancy=discrepancy,
+        coefficients=physics,
+        lower=jnp.zeros(1),
+        upper=jnp.full(1, effect.share),
+        present=jnp.ones(1, bool),
+        support=(jnp.arange(features.shape[1]) < effect.num_terms)[None],
+    )
+
+
+@lru_cache
+def _power_evaluator(effect: Effect, config: Config) -> Callable[..., dict[str, jax.Array]]:
     """Rejection given region and form, and by the whole pipeline."""
 
     def evaluate(sample: Sample, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
@@ -95,7 +149,7 @@ def evaluator(effect: Effect, config: Config) -> Callable[..., dict[str, jax.Arr
         inside = sample.axis < effect.share
         extra = jnp.where(inside[:, None] & sample.support[0], sample.features, 0.0)
         known = detection.partial_f(sample.design, extra, sample.response, held_out)
-        edges = layout(effect, config.num_cells)
+        edges = edges_around(effect, config.num_cells)
         found = pipeline.diagnose_sample(key, sample, config=config, edges=edges)
         true_cell = jnp.arange(config.num_cells) < effect.cells_in_region
         return {
@@ -135,19 +189,27 @@ def simulate_power(
       ValueError: the region leaves no clean cell, or the effect cannot be simulated.
     """
     config = pipeline.config_of("paper") if config is None else config
-    if effect.cells_in_region >= config.num_cells:
-        raise ValueError(
-            f"cells_in_region must leave a clean cell of {config.num_cells},"
-            f" got {effect.cells_in_region}"
-        )
-    levels = {"alpha": effect.alpha, "alpha_cell": effect.alpha_cell}
-    config = type(config)(**{**vars(config), **levels})
+    config = dataclasses.replace(config, alpha=effect.alpha, alpha_cell=effect.alpha_cell)
+    check_cells(effect, config)
     return run_study(
-        simulator(effect, num_rows),
-        evaluator(effect, config),
+        effect_simulator(effect, num_rows),
+        _power_evaluator(effect, config),
         grid={"num_rows": [num_rows]},
         static=("num_rows",),
         num_replications=num_replications,
         key=key,
         **options,
     )
+
+
+def check_cells(effect: Effect, config: Config) -> None:
+    """Refuse a region that leaves no clean cell.
+
+    Raises:
+      ValueError: it does.
+    """
+    if effect.cells_in_region >= config.num_cells:
+        raise ValueError(
+            f"cells_in_region must leave a clean cell of {config.num_cells},"
+            f" got {effect.cells_in_region}"
+        )

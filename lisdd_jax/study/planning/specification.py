@@ -1,26 +1,13 @@
 """A study written down: a TOML file that names a scenario, a grid and settings.
 
-::
-
-    scenario = "oscillator"        # or "several_regions", or "module:function" of one's own
-    num_rows = 2000
-    num_replications = 500
-    seed = 0
-    mode = "paper"                 # or "default"
-
-    [grid]
-    beta = [0.0, 0.05, 0.1]
-    width = [0.6, 1.0]
-
-    [config]
-    num_starts = 50
+The format is documented in docs/studies.md.
 """
 
-import difflib
+import functools
 import importlib
 import inspect
 import sys
-import tomllib
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -29,13 +16,16 @@ from typing import Any
 
 import jax
 
+from lisdd_jax import files, validation
 from lisdd_jax.config import Config
-from lisdd_jax.study.engine import run_study
-from lisdd_jax.study.engine.summary import StudyResult
+from lisdd_jax.study.engine import StudyResult, machine, run_study
 from lisdd_jax.study.experiments import metrics, pipeline, scenarios
 from lisdd_jax.study.experiments.scenarios import Sample
 
 SCENARIOS = {"oscillator": scenarios.oscillator, "several_regions": scenarios.several_regions}
+
+# Arrays of one row and working space beside them, generously.
+_BYTES_PER_ROW = 512
 
 
 class StudySpecError(ValueError):
@@ -67,6 +57,12 @@ class StudySpec:
     quantiles: tuple[float, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        validation.check_count("num_replications", self.num_replications, 1)
+        validation.check_seed("seed", self.seed)
+        check_num_rows("num_rows", self.num_rows)
+
 
 _KINDS: dict[str, tuple[type, str]] = {
     "grid": (dict, "a table"),
@@ -81,7 +77,23 @@ _KINDS: dict[str, tuple[type, str]] = {
 }
 
 
-def load(path: str | Path) -> StudySpec:
+def check_num_rows(name: str, value: Any) -> int:
+    """A number of rows whose data set this machine can hold.
+
+    Raises:
+      ValueError: it is no integer of at least 1, or too large.
+    """
+    num_rows = validation.check_count(name, value, 1)
+    needed, free = num_rows * _BYTES_PER_ROW, machine.free_host_bytes()
+    if needed > free:
+        raise ValueError(
+            f"{name} must leave a data set that fits into memory, but {num_rows} rows need about"
+            f" {machine.as_memory(needed)} and {machine.as_memory(free)} are free"
+        )
+    return num_rows
+
+
+def read_specification(path: str | Path) -> StudySpec:
     """Read a specification from a TOML file.
 
     Args:
@@ -92,28 +104,35 @@ def load(path: str | Path) -> StudySpec:
 
     Raises:
       StudySpecError: the file cannot be read or parsed, lacks a grid, has an unknown key, or a
-        value of a wrong kind.
+        value of a wrong kind or out of range.
     """
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or error
-        raise StudySpecError(f"study {str(path)!r} cannot be read: {reason}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StudySpecError(f"study {str(path)!r} is no valid TOML: {error}") from None
-    known = [entry.name for entry in fields(StudySpec)]
+        content = files.read_toml(path, "study")
+    except files.FileError as error:
+        raise StudySpecError(str(error)) from None
+    try:
+        return _from_content(content)
+    except ValueError as error:
+        raise StudySpecError(f"study {str(path)!r}: {error}") from None
+
+
+def _from_content(content: Mapping[str, Any]) -> StudySpec:
+    files.check_keys("key", content, [entry.name for entry in fields(StudySpec)])
     for name, value in content.items():
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
-            raise StudySpecError(f"study {str(path)!r} has the unknown key {name!r}{hint}")
         kind, words = _KINDS[name]
         if not isinstance(value, kind) or isinstance(value, bool):
             raise StudySpecError(f"{name} must be {words}, got {value!r}")
     if not content.get("grid"):
-        raise StudySpecError(f"study {str(path)!r} must have a table [grid] with a parameter")
-    content["quantiles"] = tuple(content.get("quantiles", ()))
-    return StudySpec(**content)
+        raise StudySpecError("there must be a table [grid] with a parameter")
+    for name, values in content["grid"].items():
+        numbers = isinstance(values, list) and all(_is_number(value) for value in values)
+        if not numbers or not values:
+            raise StudySpecError(f"grid.{name} must be a list of numbers, got {values!r}")
+    return StudySpec(**{**content, "quantiles": tuple(content.get("quantiles", ()))})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def find_simulator(spec: StudySpec) -> Callable[..., Sample]:
@@ -123,17 +142,16 @@ def find_simulator(spec: StudySpec) -> Callable[..., Sample]:
       spec: names it.
 
     Returns:
-      ``simulate(key, **params) -> Sample``.
+      ``simulate(key, **params) -> Sample``; one of the user's own fails with a
+      ``StudySpecError``.
 
     Raises:
       StudySpecError: it cannot be found, or does not take a parameter of the grid.
     """
     if spec.scenario in SCENARIOS:
-        if spec.num_rows < 1:
-            raise StudySpecError(f"num_rows must be at least 1, got {spec.num_rows}")
         simulate = SCENARIOS[spec.scenario](spec.num_rows, spec.library)
     elif ":" in spec.scenario:
-        simulate = _import(spec.scenario)
+        simulate = _import_scenario(spec.scenario)
     else:
         listed = ", ".join(SCENARIOS)
         raise StudySpecError(
@@ -148,32 +166,65 @@ def find_simulator(spec: StudySpec) -> Callable[..., Sample]:
     return simulate
 
 
-def _import(path: str) -> Callable[..., Sample]:
+def _import_scenario(path: str) -> Callable[..., Sample]:
     module, _, name = path.partition(":")
     # A console script does not have the working folder on its path.
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise StudySpecError(f"scenario {path!r} cannot be imported: {error}") from None
+    except Exception as error:
+        # Importing runs the user's code, which can fail in any way.
+        raise StudySpecError(f"scenario {path!r} cannot be imported: {_words(error)}") from error
     if not callable(found):
         raise StudySpecError(f"scenario {path!r} must be a function, got {type(found).__name__}")
-    return found
+    return _in_a_sentence(path, found)
 
 
 @lru_cache
-def evaluator(config: Config) -> Callable[..., dict[str, jax.Array]]:
+def _in_a_sentence(path: str, simulate: Callable[..., Any]) -> Callable[..., Sample]:
+    """A scenario whose errors are one sentence that says where they arose."""
+
+    @functools.wraps(simulate)
+    def checked(*args: Any, **kwargs: Any) -> Sample:
+        try:
+            sample = simulate(*args, **kwargs)
+        except Exception as error:
+            raise StudySpecError(f"scenario {path!r} failed: {_words(error)}") from error
+        if not isinstance(sample, Sample):
+            raise StudySpecError(
+                f"scenario {path!r} must return a Sample, got {type(sample).__name__}"
+            )
+        return sample
+
+    return checked
+
+
+def _words(error: Exception) -> str:
+    """An exception with the line of the user's code that it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    others = [str(Path(__file__).parents[2]), str(Path(jax.__file__).parent), "importlib"]
+    inside = [f for f in frames if not any(other in f.filename for other in others)]
+    place = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
+    first = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {first}{place}"
+
+
+@lru_cache
+def diagnosis_evaluator(config: Config) -> Callable[..., dict[str, jax.Array]]:
     """Diagnose a sample and measure the result; cells of equal width over the sample's range."""
 
     def evaluate(sample: Sample, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
-        found = pipeline.diagnose_sample(key, sample, config=config)
+        try:
+            found = pipeline.diagnose_sample(key, sample, config=config)
+        except (TypeError, ValueError) as error:
+            raise StudySpecError(f"the sample of the scenario does not fit: {error}") from error
         return metrics.diagnosis_metrics(found, sample)
 
     return evaluate
 
 
-def run(spec: StudySpec, **options: Any) -> StudyResult:
+def run_specification(spec: StudySpec, **options: Any) -> StudyResult:
     """Run a study that is written down.
 
     Args:
@@ -192,7 +243,7 @@ def run(spec: StudySpec, **options: Any) -> StudyResult:
         raise StudySpecError(f"config: {error}") from None
     return run_study(
         find_simulator(spec),
-        evaluator(config),
+        diagnosis_evaluator(config),
         grid=spec.grid,
         num_replications=spec.num_replications,
         key=jax.random.key(spec.seed),

@@ -3,12 +3,8 @@
 from typing import Any
 
 from lisdd_jax.study.experiments import oscillator_runs as runs
-from lisdd_jax.study.experiments import scenarios
 from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
-
-NAME, TITLE = "E4", "Downstream forecasting"
-GRID = {"beta": [0.2], "width": [1.0]}
 
 _TABLE = "table of E4 (tab:downstream)"
 _PRINTED = {
@@ -18,7 +14,7 @@ _PRINTED = {
     "lisdd": 0.779,
     "oracle": 0.300,
 }
-TABLES = Tables(
+_TABLES = Tables(
     published={
         key_of(method, "rmse"): Published(value=value, decimals=3, source=_TABLE)
         for method, value in _PRINTED.items()
@@ -53,28 +49,23 @@ TABLES = Tables(
 )
 
 
-def run(setup: Setup) -> Experiment:
-    """Run E4.
-
-    Args:
-      setup: size and modes.
-
-    Returns:
-      Rows of ``rmse`` for every method; those without a mode of their own are the same in all.
-    """
-    simulate = scenarios.oscillator(setup.num_rows)
+def _measure(setup: Setup) -> dict[str, Any]:
+    """``rmse`` of every method; those without a mode of their own are the same in all."""
     correct = runs.baseline_evaluator(setup.num_rows, setup.num_bootstraps)
-    baseline = setup.study("E4 baselines", simulate, correct, GRID)
+    baseline = runs.study_published_cell(setup, "baselines", correct)
     rows: list[Row] = []
     statuses: list[dict[str, Any]] = []
     for mode in setup.modes:
         evaluate = runs.pipeline_evaluator(setup.config(mode), setup.num_rows)
-        result = setup.study(f"E4 {mode}", simulate, evaluate, GRID)
+        result = runs.study_published_cell(setup, mode, evaluate)
         statuses += count_statuses(f"E4 {mode}", result)
         found = {**baseline.cells[0].metrics, **result.cells[0].metrics}
         rows += [
-            make_row(TABLES, found[f"rmse_{method}"], mode=mode, method=method, metric="rmse")
+            make_row(_TABLES, found[f"rmse_{method}"], mode=mode, method=method, metric="rmse")
             for method in ("uncorrected", *runs.BASELINES, "lisdd", "oracle")
         ]
-    settings = {**setup.describe(), "grid": GRID, "num_fresh_rows": setup.num_rows}
-    return Experiment(name=NAME, title=TITLE, settings=settings, rows=rows, statuses=statuses)
+    settings = {"grid": runs.PUBLISHED_GRID, "num_fresh_rows": setup.num_rows}
+    return {"settings": settings, "rows": rows, "statuses": statuses}
+
+
+E4 = Experiment(name="E4", title="Downstream forecasting", tables=_TABLES, measure=_measure)

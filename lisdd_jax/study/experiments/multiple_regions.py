@@ -14,12 +14,11 @@ from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, mak
 from lisdd_jax.study.experiments.scenarios import CANDIDATE_REGIONS, SEVERAL_END, Sample
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
 
-NAME, TITLE = "E5", "Multiple discrepancies with false-discovery control"
-LEVELS = (0.05, 0.1, 0.2, 0.3)
-GRID = {"cubic": [0.2], "bilinear": [0.4]}
-NUM_CELLS = 14
-DISCREPANT = (False, True, False, True)
-SCALES = {"lisdd": "all", "lisdd_clean_scale": "clean"}
+_LEVELS = (0.05, 0.1, 0.2, 0.3)
+_GRID = {"cubic": [0.2], "bilinear": [0.4]}
+_NUM_CELLS = 14
+_DISCREPANT = (False, True, False, True)
+_SCALES = {"lisdd": "all", "lisdd_clean_scale": "clean"}
 """The published scale of all residuals, and the scale of the clean cells."""
 
 _TABLE = "sweep of E5 (tab:fdr)"
@@ -29,13 +28,13 @@ _INFLATED = (
     " clean regions have p-values near 1; with the scale of the clean cells (lisdd_clean_scale) the"
     " rate is near (2/4) q, as the theory says"
 )
-TABLES = Tables(
+_TABLES = Tables(
     published={
         key_of("lisdd", metric, q=q): Published(
             value=0.0 if metric == "fdr" else 1.0, decimals=2, source=_TABLE
         )
         for metric in _METRICS
-        for q in LEVELS
+        for q in _LEVELS
     },
     cautions={
         key_of("lisdd", "fdr"): _INFLATED,
@@ -48,13 +47,13 @@ TABLES = Tables(
 
 
 @lru_cache
-def evaluator(config: Config) -> Callable[..., dict[str, jax.Array]]:
+def _evaluator(config: Config) -> Callable[..., dict[str, jax.Array]]:
     """Declared regions at every level, for both scales."""
     lower, upper = jnp.array(CANDIDATE_REGIONS).T
 
     def evaluate(sample: Sample, key: jax.Array, **params: Any) -> dict[str, jax.Array]:
         out: dict[str, jax.Array] = {}
-        for method, scale in SCALES.items():
+        for method, scale in _SCALES.items():
             found = diagnose_regions(
                 sample.design,
                 sample.response,
@@ -67,23 +66,23 @@ def evaluator(config: Config) -> Callable[..., dict[str, jax.Array]]:
                 # Forms are wanted for whatever a level declares.
                 q=1.0,
                 scale=scale,
-                edges=jnp.linspace(0.0, SEVERAL_END, NUM_CELLS + 1),
+                edges=jnp.linspace(0.0, SEVERAL_END, _NUM_CELLS + 1),
             )
-            out |= {f"{name}_{method}": value for name, value in _measure(found, sample).items()}
+            out |= {f"{name}_{method}": value for name, value in _score(found, sample).items()}
             out["status"] = found.status
         return out
 
     return evaluate
 
 
-def _measure(found: CandidateRegions, sample: Sample) -> dict[str, jax.Array]:
-    truth = jnp.array(DISCREPANT)
+def _score(found: CandidateRegions, sample: Sample) -> dict[str, jax.Array]:
+    truth = jnp.array(_DISCREPANT)
     regions = found.regions
     right = jnp.all(regions.support[jnp.array([1, 3])] == sample.support, axis=1)
     out = {"scale": found.scale, "physics_bias": jnp.abs(found.coefficients[0] - 1.0)}
     for k in range(len(CANDIDATE_REGIONS)):
         out[f"evidence_{k}"] = -regions.log_p_value[k] / jnp.log(10.0)
-    for q in LEVELS:
+    for q in _LEVELS:
         declared = regions.adjusted_p_value <= q
         out[f"fdr_{q}"] = jnp.sum(declared & ~truth) / jnp.maximum(jnp.sum(declared), 1)
         out[f"power_{q}"] = jnp.sum(declared & truth) / jnp.sum(truth)
@@ -92,52 +91,48 @@ def _measure(found: CandidateRegions, sample: Sample) -> dict[str, jax.Array]:
     return out
 
 
-def run(setup: Setup) -> Experiment:
-    """Run E5.
+def _measure(setup: Setup) -> dict[str, Any]:
+    """Rates per level (param ``q``) and the ``evidence`` per region (``region``), ``-log10 p``.
 
-    Args:
-      setup: size and modes. Candidate regions are always tested by the published stages; the mode
-        ``"default"`` takes the scale of the clean cells.
-
-    Returns:
-      Rows of ``fdr``, ``power``, ``region_set`` and ``both_forms`` (param ``q``), and of the
-      ``evidence`` per region (param ``region``), ``-log10 p``.
+    Candidate regions are always tested by the published stages; the mode ``"default"`` takes the
+    scale of the clean cells.
     """
     result = setup.study(
-        "E5", scenarios.several_regions(setup.num_rows), evaluator(setup.config("paper")), GRID
+        "E5", scenarios.several_regions(setup.num_rows), _evaluator(setup.config("paper")), _GRID
     )
     found = result.cells[0].metrics
     rows: list[Row] = []
     for mode in setup.modes:
-        own = SCALES if mode == "paper" else {"lisdd": "clean"}
+        own = _SCALES if mode == "paper" else {"lisdd": "clean"}
         for method, scale in own.items():
             measured = "lisdd" if scale == "all" else "lisdd_clean_scale"
             where = {"mode": mode, "method": method}
             rows += [
-                make_row(TABLES, found[f"{metric}_{q}_{measured}"], metric=metric, q=q, **where)
+                make_row(_TABLES, found[f"{metric}_{q}_{measured}"], metric=metric, q=q, **where)
                 for metric in _METRICS
-                for q in LEVELS
+                for q in _LEVELS
             ]
             rows += [
                 make_row(
-                    TABLES, found[f"evidence_{k}_{measured}"], metric="evidence", region=k, **where
+                    _TABLES, found[f"evidence_{k}_{measured}"], metric="evidence", region=k, **where
                 )
                 for k in range(len(CANDIDATE_REGIONS))
             ]
             rows += [
-                make_row(TABLES, found[f"{metric}_{measured}"], metric=metric, **where)
+                make_row(_TABLES, found[f"{metric}_{measured}"], metric=metric, **where)
                 for metric in ("scale", "physics_bias")
             ]
     settings = {
-        **setup.describe(),
-        "grid": GRID,
+        "grid": _GRID,
         "candidate_regions": [list(region) for region in CANDIDATE_REGIONS],
-        "discrepant": list(DISCREPANT),
+        "discrepant": list(_DISCREPANT),
     }
-    return Experiment(
-        name=NAME,
-        title=TITLE,
-        settings=settings,
-        rows=rows,
-        statuses=count_statuses("E5", result),
-    )
+    return {"settings": settings, "rows": rows, "statuses": count_statuses("E5", result)}
+
+
+E5 = Experiment(
+    name="E5",
+    title="Multiple discrepancies with false-discovery control",
+    tables=_TABLES,
+    measure=_measure,
+)

@@ -7,9 +7,8 @@ from lisdd_jax.study.experiments import scenarios
 from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
 
-NAME, TITLE = "E2", "Form recovery and the localization phase boundary"
 WIDTHS, BETAS = (0.6, 1.0, 1.4), (0.10, 0.15, 0.20, 0.30)
-GRID = {"width": list(WIDTHS), "beta": list(BETAS)}
+_GRID = {"width": list(WIDTHS), "beta": list(BETAS)}
 
 _GRID_TABLE, _LIBRARY_TABLE = "phase grid of E2 (tab:phase)", "libraries of E2 (tab:lib)"
 _PRINTED_GRID = {0.6: (1.0, 1.0, 1.0, 1.0), 1.0: (0.0, 1.0, 1.0, 1.0), 1.4: (0.0, 0.0, 0.0, 0.0)}
@@ -35,7 +34,7 @@ _WIDE = (
     "58 % of the rows are clean at width 1.4; the trimmed start (0.36 < 0.42 discrepant) and the"
     " inflated scale fail, and the algorithm flags wrong bins instead of reporting a clean region"
 )
-TABLES = Tables(
+_TABLES = Tables(
     published=_PUBLISHED,
     reasons={
         **{key_of("lisdd", "form_recovery", library=library): _EDGES for library in runs.LIBRARIES},
@@ -54,21 +53,14 @@ TABLES = Tables(
 _METRICS = ("form_recovery", "physics_bias", "f1_overlap", "abstention_rate", "flagged_rate")
 
 
-def run(setup: Setup) -> Experiment:
-    """Run E2.
-
-    Args:
-      setup: size and modes.
-
-    Returns:
-      Rows over the phase grid (params ``width``, ``beta``) and the libraries (param ``library``).
-    """
+def _measure(setup: Setup) -> dict[str, Any]:
+    """Rows over the phase grid (params ``width``, ``beta``) and the libraries (``library``)."""
     simulate = scenarios.oscillator(setup.num_rows)
     rows: list[Row] = []
     statuses: list[dict[str, Any]] = []
     for mode in setup.modes:
         evaluate = runs.pipeline_evaluator(setup.config(mode), setup.num_rows)
-        grid = setup.study(f"E2 grid {mode}", simulate, evaluate, GRID)
+        grid = setup.study(f"E2 grid {mode}", simulate, evaluate, _GRID)
         libraries = setup.study(
             f"E2 libraries {mode}",
             runs.library_simulator(setup.num_rows),
@@ -80,13 +72,13 @@ def run(setup: Setup) -> Experiment:
         for cell in grid.cells:
             where = {"width": _printed(cell.params["width"]), "beta": _printed(cell.params["beta"])}
             rows += [
-                make_row(TABLES, cell.metrics[m], mode=mode, method="lisdd", metric=m, **where)
+                make_row(_TABLES, cell.metrics[m], mode=mode, method="lisdd", metric=m, **where)
                 for m in _METRICS
             ]
         for cell in libraries.cells:
             rows.append(
                 make_row(
-                    TABLES,
+                    _TABLES,
                     cell.metrics["form_recovery"],
                     mode=mode,
                     method="lisdd",
@@ -95,10 +87,17 @@ def run(setup: Setup) -> Experiment:
                 )
             )
     terms = {name: list(scenarios.LIBRARIES[name].names) for name in runs.LIBRARIES}
-    settings = {**setup.describe(), "grid": GRID, "libraries": terms}
-    return Experiment(name=NAME, title=TITLE, settings=settings, rows=rows, statuses=statuses)
+    return {"settings": {"grid": _GRID, "libraries": terms}, "rows": rows, "statuses": statuses}
 
 
 def _printed(value: float) -> float:
     """The grid value as written, whatever the precision that it went through."""
     return round(value, 6)
+
+
+E2 = Experiment(
+    name="E2",
+    title="Form recovery and the localization phase boundary",
+    tables=_TABLES,
+    measure=_measure,
+)

@@ -11,11 +11,15 @@ from lisdd_jax.partition import cell_index
 from lisdd_jax.study.engine.summary import StudyResult
 from lisdd_jax.study.experiments import oscillator_runs as runs
 from lisdd_jax.study.experiments import pipeline, scenarios
-from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row, summarize
+from lisdd_jax.study.experiments.rows import (
+    Published,
+    Row,
+    Tables,
+    key_of,
+    make_row,
+    summarize_values,
+)
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
-
-NAME, TITLE = "E1", "Identifiable physics and localization"
-GRID = {"beta": [0.2], "width": [1.0]}
 
 _TABLE = "table of E1 (tab:baselines)"
 _PRINTED = {
@@ -41,7 +45,7 @@ _CONVENTION = (
     "by the published convention a sparse global correction counts as flagging every bin, whether"
     " or not a term survives the threshold"
 )
-TABLES = Tables(
+_TABLES = Tables(
     published=_PUBLISHED,
     reasons={
         key_of(method, "physics_bias"): (
@@ -78,38 +82,28 @@ _FLAGS_NOTHING = ("black_box",)
 """Correctors that name no region at all."""
 
 
-def run(setup: Setup) -> Experiment:
-    """Run E1.
-
-    Args:
-      setup: size and modes.
-
-    Returns:
-      Rows for LISDD in every mode, and for the correctors that act everywhere.
-    """
-    simulate = scenarios.oscillator(setup.num_rows)
+def _measure(setup: Setup) -> dict[str, Any]:
+    """Rows for LISDD in every mode, and for the correctors that act everywhere."""
     correct = runs.baseline_evaluator(setup.num_rows, setup.num_bootstraps)
-    baseline = setup.study("E1 baselines", simulate, correct, GRID)
+    baseline = runs.study_published_cell(setup, "baselines", correct)
     rows: list[Row] = []
     statuses: list[dict[str, Any]] = []
     for mode in setup.modes:
         evaluate = runs.pipeline_evaluator(setup.config(mode), setup.num_rows)
-        result = setup.study(f"E1 {mode}", simulate, evaluate, GRID)
+        result = runs.study_published_cell(setup, mode, evaluate)
         statuses += count_statuses(f"E1 {mode}", result)
         found = result.cells[0].metrics
         rows += [
-            make_row(TABLES, found[metric], mode=mode, method="lisdd", metric=metric)
+            make_row(_TABLES, found[metric], mode=mode, method="lisdd", metric=metric)
             for metric in _LISDD
         ]
         rows += _baseline_rows(baseline, mode)
-    return Experiment(
-        name=NAME,
-        title=TITLE,
-        settings={**setup.describe(), "grid": GRID},
-        rows=rows,
-        statuses=statuses,
-        illustration=_illustrate(setup),
-    )
+    return {
+        "settings": {"grid": runs.PUBLISHED_GRID},
+        "rows": rows,
+        "statuses": statuses,
+        "illustration": _illustrate(setup),
+    }
 
 
 def _baseline_rows(result: StudyResult, mode: str) -> list[Row]:
@@ -118,12 +112,12 @@ def _baseline_rows(result: StudyResult, mode: str) -> list[Row]:
     for method in runs.BASELINES:
         for metric in ("physics_bias", "form_recovery", "num_terms"):
             summary = found[f"{metric}_{method}"]
-            rows.append(make_row(TABLES, summary, mode=mode, method=method, metric=metric))
+            rows.append(make_row(_TABLES, summary, mode=mode, method=method, metric=metric))
         for metric in ("f1_centre", "f1_overlap"):
             summary = found[f"{metric}_everywhere"]
             if method in _FLAGS_NOTHING or method == "global_physics":
-                summary = summarize(np.zeros(summary.count))
-            rows.append(make_row(TABLES, summary, mode=mode, method=method, metric=metric))
+                summary = summarize_values(np.zeros(summary.count))
+            rows.append(make_row(_TABLES, summary, mode=mode, method=method, metric=metric))
     return rows
 
 
@@ -155,3 +149,8 @@ def _illustrate(setup: Setup) -> dict[str, Any]:
 
     arrays = one(jax.random.key(setup.seed))
     return {"beta": 0.2, "band": [1.7, 2.7], **{k: v.tolist() for k, v in arrays.items()}}
+
+
+E1 = Experiment(
+    name="E1", title="Identifiable physics and localization", tables=_TABLES, measure=_measure
+)

@@ -8,14 +8,20 @@ from scipy import stats
 from lisdd_jax.study.engine.statistics import MetricSummary
 from lisdd_jax.study.experiments import oscillator_runs as runs
 from lisdd_jax.study.experiments import scenarios
-from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row, summarize
+from lisdd_jax.study.experiments.rows import (
+    Published,
+    Row,
+    Tables,
+    key_of,
+    make_row,
+    summarize_values,
+)
 from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
 
-NAME, TITLE = "E3", "Calibrated detection"
-BETAS = (0.0, 0.1, 0.2)
-GRID = {"beta": list(BETAS), "width": [1.0]}
-LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5)
-FORCED_FACTOR = 5
+_BETAS = (0.0, 0.1, 0.2)
+_GRID = {"beta": list(_BETAS), "width": [1.0]}
+_LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5)
+_FORCED_FACTOR = 5
 """The forced study has so many times the replications: its rates are what is to be estimated."""
 
 _TABLE = "table of E3 (tab:detection)"
@@ -23,12 +29,12 @@ _PIPELINE_SIZE = (
     "this is the probability that some bin of split A is flagged and that the test then rejects,"
     " not the size of the test, which is alpha (see conditional_rejection_rate)"
 )
-TABLES = Tables(
+_TABLES = Tables(
     published={
         key_of("lisdd", "rejection_rate", beta=beta, test="split"): Published(
             value=value, decimals=3, source=_TABLE
         )
-        for beta, value in zip(BETAS, (0.0, 1.0, 1.0), strict=True)
+        for beta, value in zip(_BETAS, (0.0, 1.0, 1.0), strict=True)
     },
     reasons={key_of("lisdd", "rejection_rate"): _PIPELINE_SIZE},
     cautions={
@@ -43,16 +49,12 @@ TABLES = Tables(
 )
 
 
-def run(setup: Setup) -> Experiment:
-    """Run E3.
+def _measure(setup: Setup) -> dict[str, Any]:
+    """Rates of the whole pipeline, given a flagged cell, and with the region forced.
 
-    Args:
-      setup: size and modes.
-
-    Returns:
-      ``rejection_rate`` of the whole pipeline, ``conditional_rejection_rate`` with the region
-      forced, ``flagged_rejection_rate`` given that the pipeline flagged a cell, and the uniformity
-      of the forced p-values under the null.
+    ``rejection_rate`` of the whole pipeline, ``flagged_rejection_rate`` given that it flagged a
+    cell, ``conditional_rejection_rate`` with the region forced, and the uniformity of the forced
+    p-values under the null.
     """
     simulate = scenarios.oscillator(setup.num_rows)
     short = scenarios.oscillator(setup.num_rows_forced)
@@ -61,21 +63,21 @@ def run(setup: Setup) -> Experiment:
     for mode in setup.modes:
         config = setup.config(mode)
         evaluate = runs.pipeline_evaluator(config, setup.num_rows)
-        whole = setup.study(f"E3 {mode}", simulate, evaluate, GRID, keep_records=True)
+        whole = setup.study(f"E3 {mode}", simulate, evaluate, _GRID, keep_records=True)
         forced = setup.study(
             f"E3 forced {mode}",
             short,
             runs.forced_evaluator(config),
-            GRID,
-            factor=FORCED_FACTOR,
+            _GRID,
+            factor=_FORCED_FACTOR,
             keep_records=True,
         )
         statuses += count_statuses(f"E3 {mode}", whole)
-        for i, beta in enumerate(BETAS):
+        for i, beta in enumerate(_BETAS):
             flagged = whole.records["flagged_rate"][i, 0] > 0
             rows.append(
                 make_row(
-                    TABLES,
+                    _TABLES,
                     whole.cells[i].metrics["flagged_rate"],
                     mode=mode,
                     method="lisdd",
@@ -91,21 +93,17 @@ def run(setup: Setup) -> Experiment:
                     "test": test,
                 }
                 overall = whole.cells[i].metrics[metric]
-                given = summarize(whole.records[metric][i, 0][flagged])
+                given = summarize_values(whole.records[metric][i, 0][flagged])
                 conditional = forced.cells[i].metrics[f"reject_{test}"]
                 rows += [
-                    make_row(TABLES, overall, metric="rejection_rate", **where),
-                    make_row(TABLES, conditional, metric="conditional_rejection_rate", **where),
-                    make_row(TABLES, given, metric="flagged_rejection_rate", **where),
+                    make_row(_TABLES, overall, metric="rejection_rate", **where),
+                    make_row(_TABLES, conditional, metric="conditional_rejection_rate", **where),
+                    make_row(_TABLES, given, metric="flagged_rejection_rate", **where),
                 ]
         for test in ("split", "naive"):
             rows += _uniformity(forced.records[f"p_value_{test}"][0, 0], mode, test)
-    settings = {
-        **setup.describe(),
-        "grid": GRID,
-        "forced_replications": FORCED_FACTOR * setup.num_replications,
-    }
-    return Experiment(name=NAME, title=TITLE, settings=settings, rows=rows, statuses=statuses)
+    settings = {"grid": _GRID, "forced_replications": _FORCED_FACTOR * setup.num_replications}
+    return {"settings": settings, "rows": rows, "statuses": statuses}
 
 
 def _uniformity(p_values: np.ndarray, mode: str, test: str) -> list[Row]:
@@ -115,17 +113,17 @@ def _uniformity(p_values: np.ndarray, mode: str, test: str) -> list[Row]:
     where: dict[str, Any] = {"mode": mode, "method": "lisdd", "beta": 0.0, "test": test}
     rows = [
         make_row(
-            TABLES,
-            summarize((p_values < level).astype(float)),
+            _TABLES,
+            summarize_values((p_values < level).astype(float)),
             metric="p_value_share_below",
             level=level,
             **where,
         )
-        for level in LEVELS
+        for level in _LEVELS
     ]
     outcome = stats.kstest(p_values, "uniform")
     for metric, value in (("ks_distance", outcome.statistic), ("ks_p_value", outcome.pvalue)):
-        rows.append(make_row(TABLES, _single(float(value), p_values.size), metric=metric, **where))
+        rows.append(make_row(_TABLES, _single(float(value), p_values.size), metric=metric, **where))
     return rows
 
 
@@ -140,3 +138,6 @@ def _single(value: float, count: int) -> MetricSummary:
         minimum=value,
         maximum=value,
     )
+
+
+E3 = Experiment(name="E3", title="Calibrated detection", tables=_TABLES, measure=_measure)
