@@ -15,8 +15,7 @@ import jax
 import numpy as np
 
 from lisdd_jax.config import Config
-from lisdd_jax.study.engine import run_study
-from lisdd_jax.study.engine.progress import Progress
+from lisdd_jax.study.engine import Progress, run_study
 from lisdd_jax.study.experiments import metrics, pipeline, scenarios
 from lisdd_jax.study.experiments import oscillator_runs as runs
 

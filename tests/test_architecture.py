@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1] / "lisdd_jax"
 # Imports point to the same line or up in this list; a module of no line has no place yet.
 LAYERS = [
     {"numerics"},
-    {"status", "validation", "config", "results"},
+    {"status", "validation", "config", "results", "files"},
     {"expressions"},
     {"library", "partition", "prepared", "cell_fits", "localization"},
     {"elemental", "concentration", "trimmed_search"},

@@ -15,6 +15,7 @@ from lisdd_jax.cli.failure import Failure
 from lisdd_jax.cli.studies import app
 from lisdd_jax.cli.study_options import ProgressLine
 from lisdd_jax.study.engine import Progress
+from lisdd_jax.study.planning.specification import StudySpec
 
 SMALL = (
     "num_rows = 400\nnum_replications = 3\n[config]\nnum_starts = 5\n[grid]\nbeta = [0.0, 0.2]\n"
@@ -136,6 +137,21 @@ def test_an_error_in_a_scenario_of_ones_own(
     assert isinstance(result.exception, Failure), (result.output, result.exception)
     assert message in str(result.exception)
     assert "\n" not in str(result.exception)
+
+
+def test_the_template_of_the_documentation_runs(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+    template = text.split("<!-- study template -->\n```toml\n")[1].split("```")[0]
+    (tmp_path / "study.toml").write_text(template)
+    words = ("--out", str(tmp_path / "out"), "--replications", "2")
+    result = run("study", str(tmp_path / "study.toml"), *words)
+    assert result.exit_code == 0, (result.output, result.exception)
+    table = pd.read_csv(tmp_path / "out" / "rows.csv")
+    assert {"beta", "width", "metric", "mean", "quantile_0.05"} <= set(table)
+    keys = {line.split(" =")[0] for line in template.splitlines() if " =" in line}
+    documented = set(StudySpec.__dataclass_fields__) - {"grid", "config"}
+    assert documented <= keys
+    assert all(f"`{key}`" in text for key in documented)
 
 
 HOSTED = """

@@ -83,6 +83,15 @@ def smaller_batch(batch_size: int, needed: int, limit: int) -> int:
     return min(batch_size // 2, 1 << (proportional.bit_length() - 1))
 
 
+def resident_bytes() -> int:
+    """Memory that this process takes up; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def return_free_memory() -> None:
     """Give what the allocator holds in reserve back to the system, where it can (glibc).
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from lisdd_jax.study.engine.statistics import MetricSummary
+from lisdd_jax.study.engine import MetricSummary
 from lisdd_jax.study.experiments import oscillator_runs as runs
 from lisdd_jax.study.experiments import scenarios
 from lisdd_jax.study.experiments.rows import (

@@ -8,7 +8,7 @@ import numpy as np
 
 from lisdd_jax.numerics import cell_sums
 from lisdd_jax.partition import cell_index
-from lisdd_jax.study.engine.summary import StudyResult
+from lisdd_jax.study.engine import StudyResult
 from lisdd_jax.study.experiments import oscillator_runs as runs
 from lisdd_jax.study.experiments import pipeline, scenarios
 from lisdd_jax.study.experiments.rows import (

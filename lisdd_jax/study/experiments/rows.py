@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from lisdd_jax.study.engine.statistics import MetricSummary
+from lisdd_jax.study.engine import MetricSummary
 
 LEVEL = 0.95
 """Level of the confidence intervals."""

@@ -10,9 +10,7 @@ import numpy as np
 
 from lisdd_jax import validation
 from lisdd_jax.config import Config
-from lisdd_jax.study.engine import run_study
-from lisdd_jax.study.engine.progress import Progress
-from lisdd_jax.study.engine.summary import StudyResult
+from lisdd_jax.study.engine import Progress, StudyResult, run_study
 from lisdd_jax.study.experiments.pipeline import MODES, config_of
 from lisdd_jax.study.experiments.rows import Row, Tables
 
