@@ -33,6 +33,8 @@ from lisdd_jax.study.engine import Progress, read_study, run_study
 
 PYTHON = (sys.executable, __file__)
 NUM_REPLICATIONS, NUM_CELLS = 400, 6
+# Between chunks, so that most moments of a run are moments of work and not of compiling.
+_PAUSE = 0.1
 SAME, REFUSED = "same bits", "refused in a sentence"
 
 
@@ -116,7 +118,8 @@ def finish(process: subprocess.Popen[str], expected: str) -> str:
         return f"ended by signal {-process.returncode}"
     if process.returncode != 0:
         return f"ended with code {process.returncode}: {err.splitlines()[-1] if err else ''}"
-    return judge(json.loads(out), expected)
+    # The communication of several processes prints lines of its own.
+    return judge(json.loads(out.splitlines()[-1]), expected)
 
 
 def judge(said: dict[str, Any], expected: str) -> str:
@@ -145,10 +148,13 @@ def kills(folder: Path, expected: str, repeats: int, draw: random.Random) -> Row
     """kill -9 at random moments; then a resume by another process."""
     outcomes: Counter[str] = Counter()
     kept, parts = [], 0
+    began = time.monotonic()
+    assert finish(start(out_dir=str(folder / "undisturbed"), pause=_PAUSE), expected) == SAME
+    whole = time.monotonic() - began
     for number in range(repeats):
         out = folder / str(number)
-        worker = start(out_dir=str(out), pause=0.01)
-        time.sleep(draw.uniform(0.0, 4.0))
+        worker = start(out_dir=str(out), pause=_PAUSE)
+        time.sleep(draw.uniform(0.0, whole))
         worker.send_signal(signal.SIGKILL)
         worker.communicate()
         kept.append(replications_in(out))
@@ -167,8 +173,8 @@ def kills(folder: Path, expected: str, repeats: int, draw: random.Random) -> Row
 def chain_of_kills(folder: Path, expected: str, repeats: int, draw: random.Random) -> Rows:
     """The same study killed again and again while it resumes."""
     for _ in range(repeats):
-        worker = start(out_dir=str(folder), resume=True, pause=0.02)
-        time.sleep(draw.uniform(1.0, 2.5))
+        worker = start(out_dir=str(folder), resume=True, pause=5 * _PAUSE)
+        time.sleep(draw.uniform(1.0, 10.0))
         worker.send_signal(signal.SIGKILL)
         worker.communicate()
     kept = replications_in(folder)
@@ -324,8 +330,8 @@ def lost_process(folder: Path, expected: str, repeats: int, draw: random.Random)
     repeats = min(repeats, 5)
     for number in range(repeats):
         out = str(folder / str(number))
-        pair = start_pair(out_dir=out, pause=0.02)
-        time.sleep(draw.uniform(0.5, 2.0))
+        pair = start_pair(out_dir=out, pause=2 * _PAUSE)
+        time.sleep(draw.uniform(3.0, 10.0))
         victim, survivor = draw.sample(pair, 2)
         victim.send_signal(signal.SIGKILL)
         victim.communicate()

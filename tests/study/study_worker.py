@@ -2,15 +2,18 @@
 
 Usage: ``study_worker.py JSON`` with ``runs``, a list of keyword arguments of ``run_study``; each
 result is printed as one line of JSON. ``processes``, ``process`` and ``port`` join a group of
-processes; ``pause`` waits after every chunk.
+processes; ``pause`` waits after every chunk. Runs ``on_host`` ask a function of the host, which
+fails where the environment says so.
 """
 
 import json
+import os
 import sys
 import time
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def simulate(key, shift, scale):
@@ -38,6 +41,16 @@ def evaluate(data, key, shift, scale):
         "fragile": jnp.where(luck < 0.1, jnp.nan, luck),
         "status": jnp.where(luck < 0.1, 101, 0),
     }
+
+
+def ask(x):
+    if "HOST_FAILS" in os.environ:
+        raise RuntimeError("the licence is gone")
+    return np.asarray(x)
+
+
+def evaluate_on_host(data, key, shift, scale):
+    return {"mean": jax.pure_callback(ask, jax.ShapeDtypeStruct((), data.dtype), data.mean())}
 
 
 GRID = {"shift": [0.0, 1.0, -3.0], "scale": [0.5, 2.0]}
@@ -71,10 +84,11 @@ def main(options):
     for run in options["runs"]:
         run = dict(run)
         run["share"] = tuple(run["share"]) if "share" in run else None
+        evaluated = evaluate_on_host if run.pop("on_host", False) else evaluate
         changes = settings(**run, progress=lambda _: time.sleep(pause))
         try:
-            print("RESULT", numbers(run_study(simulate, evaluate, **changes)), flush=True)
-        except ValueError as error:
+            print("RESULT", numbers(run_study(simulate, evaluated, **changes)), flush=True)
+        except (ValueError, RuntimeError) as error:
             print("ERROR", error, flush=True)
     print("DEVICES", jax.local_device_count(), flush=True)
 

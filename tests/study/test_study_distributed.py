@@ -20,10 +20,15 @@ WORKER = Path(study_worker.__file__)
 TIMEOUT = 120
 
 
-def start(runs, *, flags="", **options):
+def start(runs, *, flags="", variables=None, **options):
     # Bits are the same for the same settings of the compiler.
     flags = f"{os.environ['XLA_FLAGS']} {flags}".strip()
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": flags,
+        **(variables or {}),
+    }
     return subprocess.Popen(
         [sys.executable, str(WORKER), json.dumps({"runs": runs, **options})],
         env=environment,
@@ -98,6 +103,22 @@ def test_two_processes_give_the_same_bits(expected, expected_longer, tmp_path):
         assert "already holds this study" in refused
         assert "share must be None" in share
     assert study_worker.numbers(read_study(folder, quantiles=(0.1, 0.5))) == expected_longer
+
+
+def test_a_failure_on_one_process_stops_both_in_words(tmp_path):
+    runs = [{"on_host": True, "quantiles": (), "out_dir": str(tmp_path / "study")}]
+    port = free_port()
+    workers = [
+        start(runs, processes=2, process=i, port=port, variables={"HOST_FAILS": "1"} if i else {})
+        for i in range(2)
+    ]
+    sound, failed = (finish(worker)["ERROR"] for worker in workers)
+    assert failed[0].startswith("replication ")
+    assert failed[0].endswith("failed: RuntimeError: the licence is gone")
+    assert sound[0] == f"process 1: {failed[0]}"
+    # What the sound process has done is on the disk.
+    done = read_study(tmp_path / "study")
+    assert sum(cell.num_replications for cell in done.cells) == 180
 
 
 def test_jobs_that_share_a_folder_give_the_same_bits(expected, tmp_path):
