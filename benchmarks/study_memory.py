@@ -3,9 +3,9 @@
     python benchmarks/study_memory.py [--studies 12]
 
 The first table is a slope of 100 rows, every size in a process of its own. The second is the whole
-published pipeline, twelve studies one after another in one process, each with its own number of rows
-and so with a program of its own: what the process holds after each, and after JAX's caches of traced
-functions are emptied too.
+published pipeline, twelve studies one after another in one process, each with its own number of
+rows and so its own program: what the process holds after each, and with JAX's caches of traced
+functions emptied too.
 """
 
 import argparse

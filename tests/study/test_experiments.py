@@ -193,7 +193,7 @@ def test_every_printed_number_has_a_source(name: str) -> None:
 
 def test_experiments_at_the_published_cell_share_their_study(finished: dict[str, Any]) -> None:
     bias = find(finished["E1"].rows, "lisdd", "physics_bias")
-    assert runs.study_published_cell.cache_info().hits >= 2
+    assert runs.study_published_cell.cache_info().hits >= 1
     assert bias.count == SETUP.num_replications
 
 

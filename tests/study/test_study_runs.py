@@ -1,8 +1,10 @@
 """Studies on one host: numbers, compilation, refusals and results."""
 
+import gc
 import itertools
 import json
 import math
+import weakref
 from fractions import Fraction
 
 import jax
@@ -12,7 +14,7 @@ import pytest
 import study_worker
 from small_studies import KEY, evaluate_mean, run_mean, run_worker, simulate_mean
 
-from lisdd_jax.study.engine import machine, program, replication_keys
+from lisdd_jax.study.engine import machine, program, release_programs, replication_keys
 from lisdd_jax.study.engine.replication import Replication, replicate
 from lisdd_jax.study.engine.statistics import SKETCH_BITS
 
@@ -156,6 +158,31 @@ class TestCompilation:
         assert sorted(traces) == sorted(itertools.product([10, 30], ["normal", "uniform"]))
         np.testing.assert_array_equal(result.mean("size")[:, 0, 0], [10, 30])
         assert result.cells[1].params == {"n": 10, "mu": 0.0, "law": "uniform"}
+
+    def test_programs_of_all_but_the_last_two_studies_are_let_go(self):
+        alive = []
+        for number in range(4):
+            simulate = lambda key, mu, n=number: mu + n * jax.random.normal(key, (20,))  # noqa: E731
+            run_mean(simulate, num_replications=2)
+            alive.append(weakref.ref(simulate))
+            del simulate
+        gc.collect()
+        assert [reference() is None for reference in alive] == [True, True, False, False]
+        release_programs()
+        gc.collect()
+        assert not any(reference() for reference in alive)
+
+    def test_programs_of_static_values_are_let_go_one_by_one(self, compilations):
+        def simulate(key, n, mu):
+            return mu + jax.random.normal(key, (n,))
+
+        grid = {"n": [3, 4, 5, 6], "mu": [0.0, 1.0]}
+        evaluate = lambda data, key, n, mu: {"mean": data.mean()}  # noqa: E731
+        run_mean(simulate, evaluate, grid=grid, static=("n",), num_replications=2)
+        compilations.clear()
+        for sizes, compiled in [([5, 6], 0), ([3], 1)]:
+            run_mean(simulate, evaluate, grid=grid | {"n": sizes}, static=("n",))
+            assert len(compilations) == compiled
 
     def test_batch_fits_the_memory_budget(self):
         arguments = (Replication(simulate_mean, evaluate_mean), KEY, {"mu": np.zeros(1)})

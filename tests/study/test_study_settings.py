@@ -69,6 +69,13 @@ def test_another_processor_is_told_but_not_refused(folder):
     assert again.cells == read_study(folder).cells
 
 
+def test_the_threads_of_a_cpu_are_part_of_the_processor(folder, monkeypatch):
+    threads = len(os.sched_getaffinity(0)) + 1
+    monkeypatch.setenv("NPROC", str(threads))
+    with pytest.warns(RuntimeWarning, match=f"goes on on '.*, {threads} threads'"):
+        resume(folder, num_replications=2)
+
+
 def rewrite(folder, **changes):
     """Make the folder one of another session."""
     file = folder / "settings.json"

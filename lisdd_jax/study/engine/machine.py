@@ -13,9 +13,17 @@ _UNLIMITED_BYTES = 1 << 62
 
 
 def processor_name(device: jax.Device) -> str:
-    """Model of the processor behind a device."""
+    """Model of the processor behind a device, and of a CPU the threads that XLA runs there.
+
+    XLA splits a very large matrix product among its threads and adds up what they found.
+    """
     if device.platform != "cpu":
         return str(device.device_kind)
+    threads = os.environ.get("NPROC") or usable_cores()
+    return f"{_cpu_model()}, {threads} threads"
+
+
+def _cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(

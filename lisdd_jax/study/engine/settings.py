@@ -30,7 +30,7 @@ def study_settings(
 
     The number of replications, the chunks, devices and processes are not among them: replication
     ``i`` of a cell is the same in all of them. The processor is recorded too, although it is no
-    setting: another model may order a sum differently, so that last digits differ.
+    setting: another model, or another number of threads, may order a sum differently.
 
     Args:
       grid: the cells.

@@ -113,7 +113,7 @@ def open_folder(
         is false; or none, and ``create`` is false; or it cannot be made, read or written.
 
     Warns:
-      RuntimeWarning: the study was begun on another model of processor.
+      RuntimeWarning: the study was begun on another processor, or with other threads on it.
     """
     path = Path(path)
     if create:

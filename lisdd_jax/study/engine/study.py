@@ -1,7 +1,6 @@
 """Monte Carlo studies: cells times replications, streamed into statistics."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -11,28 +10,14 @@ import numpy as np
 
 from lisdd_jax import validation
 from lisdd_jax.study.engine import arguments, assembly, interval_sets, machine
-from lisdd_jax.study.engine.chunks import Chunk, run_chunks
+from lisdd_jax.study.engine.computation import Computation, Execution
 from lisdd_jax.study.engine.distributed import together
-from lisdd_jax.study.engine.fingerprint import fingerprint
-from lisdd_jax.study.engine.grid import Grid, build_grid
-from lisdd_jax.study.engine.program import CAPACITY, build_program
+from lisdd_jax.study.engine.grid import build_grid
 from lisdd_jax.study.engine.progress import Progress, ProgressCounter
-from lisdd_jax.study.engine.replication import Replication, find_replication, keep_replication
 from lisdd_jax.study.engine.settings import study_settings
 from lisdd_jax.study.engine.storage import StudyFolder, open_folder
 from lisdd_jax.study.engine.summary import StudyResult
 from lisdd_jax.study.engine.tally import Tally
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Execution:
-    """How to run, which changes no number."""
-
-    devices: Sequence[jax.Device]
-    chunk_size: int | None
-    batch_size: int | None
-    memory_limit: int | None
-    num_threads: int | None
 
 
 def run_study(
@@ -131,21 +116,21 @@ def run_study(
     arguments.check_out_dir(out_dir, resume)
     levels = arguments.check_levels(quantiles)
     part = arguments.check_share(share)
-    execution = _Execution(
+    execution = Execution(
         devices=tuple(devices or jax.local_devices()),
         chunk_size=arguments.check_optional_count("chunk_size", chunk_size),
         batch_size=arguments.check_optional_count("batch_size", batch_size),
         memory_limit=arguments.check_optional_count("memory_limit", memory_limit),
         num_threads=arguments.check_optional_count("num_threads", num_threads),
     )
-    groups = [(find_replication(simulate, evaluate, g.static), g.cells) for g in cells.groups()]
+    computation = Computation(simulate, evaluate, cells=cells, key=key, execution=execution)
     settings = study_settings(
         cells,
         key=key,
         name=name or f"{_name_of(simulate)}, {_name_of(evaluate)}",
-        metrics=_trace_metrics(groups, key, cells),
+        metrics=computation.metrics(),
         # Only a folder has to recognise the computation, which takes time to lower.
-        program="" if name or out_dir is None else _fingerprint(groups, key, cells, execution),
+        program="" if name or out_dir is None else computation.fingerprint(),
         device=execution.devices[0],
         batch_size=execution.batch_size,
     )
@@ -157,13 +142,10 @@ def run_study(
     wanted = interval_sets.intersect(mine, missing)
 
     def run() -> None:
-        counter = ProgressCounter(
-            progress,
-            total=interval_sets.size(mine),
-            left=interval_sets.size(wanted),
-            started=started,
-        )
-        for chunk in _run_groups(groups, wanted, key, cells, execution, folder, started):
+        total, left = interval_sets.size(mine), interval_sets.size(wanted)
+        counter = ProgressCounter(progress, total=total, left=left, started=started)
+        save = None if folder is None else folder.save
+        for chunk in computation.run(wanted, started=started, save=save):
             tally.add(interval_sets.members(chunk.intervals), chunk.metrics)
             counter.advance(interval_sets.size(chunk.intervals))
 
@@ -172,36 +154,6 @@ def run_study(
     finally:
         machine.return_free_memory()
     return assembly.result(assembly.merge(tally), cells, num_replications, levels, settings)
-
-
-_Groups = list[tuple[Replication, np.ndarray]]
-
-
-def _trace_metrics(groups: _Groups, key: jax.Array, cells: Grid) -> dict[str, str]:
-    """Dtypes of the metrics, equal in all groups."""
-    metrics: dict[str, str] = {}
-    for replication, _ in groups:
-        _, shapes = replication.trace(key.dtype, _dtypes(cells))
-        found = {name: str(shape.dtype) for name, shape in shapes.items()}
-        metrics = metrics or found
-        if found != metrics:
-            raise ValueError(
-                f"evaluate must return the same metrics for all static parameters, got {metrics}"
-                f" and, for {dict(replication.static)}, {found}"
-            )
-    return metrics
-
-
-def _fingerprint(groups: _Groups, key: jax.Array, cells: Grid, execution: _Execution) -> str:
-    """Fingerprints of the computations of all groups."""
-    platform = execution.devices[0].platform
-    return " ".join(
-        fingerprint(replication, key.dtype, _dtypes(cells), platform) for replication, _ in groups
-    )
-
-
-def _dtypes(cells: Grid) -> dict[str, Any]:
-    return {name: values.dtype for name, values in cells.columns(static=False).items()}
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -217,44 +169,3 @@ def _open_together(
     first = jax.process_index() == 0
     opened = together(lambda: open_folder(out_dir, settings, resume=resume) if first else None)
     return together(lambda: opened or open_folder(out_dir, settings, resume=True, create=False))
-
-
-def _run_groups(
-    groups: _Groups,
-    wanted: np.ndarray,
-    key: jax.Array,
-    cells: Grid,
-    execution: _Execution,
-    folder: StudyFolder | None,
-    started: float,
-) -> Iterator[Chunk]:
-    """Compile and run group by group; groups with nothing to do are not compiled.
-
-    Empties the list, so that the programs of a group do not outlive it.
-    """
-    params = cells.columns(static=False)
-    size = execution.chunk_size
-    while groups:
-        replication, members = groups.pop(0)
-        of_group = wanted[np.isin(wanted[:, 0] // interval_sets.STRIDE, members)]
-        if not len(of_group):
-            continue
-        program = build_program(
-            replication,
-            key,
-            params,
-            devices=execution.devices,
-            batch_size=execution.batch_size,
-            memory_limit=execution.memory_limit,
-            num_threads=execution.num_threads,
-            capacity=max(CAPACITY, -(-(size or 0) // len(execution.devices))),
-        )
-        yield from run_chunks(
-            program,
-            of_group,
-            started=started,
-            chunk_size=size,
-            save=folder.save if folder is not None else None,
-        )
-        del program
-        keep_replication(replication)

@@ -51,13 +51,10 @@ _TABLES = Tables(
 
 def _measure(setup: Setup) -> dict[str, Any]:
     """``rmse`` of every method; those without a mode of their own are the same in all."""
-    correct = runs.baseline_evaluator(setup.num_rows, setup.num_bootstraps)
-    baseline = runs.study_published_cell(setup, "baselines", correct)
+    baseline, modes = runs.study_published_cell(setup)
     rows: list[Row] = []
     statuses: list[dict[str, Any]] = []
-    for mode in setup.modes:
-        evaluate = runs.pipeline_evaluator(setup.config(mode), setup.num_rows)
-        result = runs.study_published_cell(setup, mode, evaluate)
+    for mode, result in modes.items():
         statuses += count_statuses(f"E4 {mode}", result)
         found = {**baseline.cells[0].metrics, **result.cells[0].metrics}
         rows += [

@@ -84,13 +84,10 @@ _FLAGS_NOTHING = ("black_box",)
 
 def _measure(setup: Setup) -> dict[str, Any]:
     """Rows for LISDD in every mode, and for the correctors that act everywhere."""
-    correct = runs.baseline_evaluator(setup.num_rows, setup.num_bootstraps)
-    baseline = runs.study_published_cell(setup, "baselines", correct)
+    baseline, modes = runs.study_published_cell(setup)
     rows: list[Row] = []
     statuses: list[dict[str, Any]] = []
-    for mode in setup.modes:
-        evaluate = runs.pipeline_evaluator(setup.config(mode), setup.num_rows)
-        result = runs.study_published_cell(setup, mode, evaluate)
+    for mode, result in modes.items():
         statuses += count_statuses(f"E1 {mode}", result)
         found = result.cells[0].metrics
         rows += [

@@ -45,11 +45,22 @@ PUBLISHED_GRID = {"beta": [0.2], "width": [1.0]}
 """The one cell that E1 and E4 are about."""
 
 
-@lru_cache(maxsize=4)
-def study_published_cell(setup: Setup, label: str, evaluate: Callable[..., Metrics]) -> StudyResult:
-    """The study of ``PUBLISHED_GRID``, run once for both experiments that read it."""
+@lru_cache(maxsize=1)
+def study_published_cell(setup: Setup) -> tuple[StudyResult, dict[str, StudyResult]]:
+    """The baselines and every mode at ``PUBLISHED_GRID``, run once for all that read them."""
     simulate = scenarios.oscillator(setup.num_rows)
-    return setup.study(f"E1, E4 {label}", simulate, evaluate, PUBLISHED_GRID)
+    correct = baseline_evaluator(setup.num_rows, setup.num_bootstraps)
+    baseline = setup.study("published cell, baselines", simulate, correct, PUBLISHED_GRID)
+    modes = {
+        mode: setup.study(
+            f"published cell, {mode}",
+            simulate,
+            pipeline_evaluator(setup.config(mode), setup.num_rows),
+            PUBLISHED_GRID,
+        )
+        for mode in setup.modes
+    }
+    return baseline, modes
 
 
 LIBRARIES = tuple(name for name in scenarios.LIBRARIES if name != "all")
