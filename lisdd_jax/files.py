@@ -166,7 +166,7 @@ def read_toml(path: str | Path, kind: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FileError(f"{kind} {str(path)!r} does not exist") from None
+        raise FileError(f"{kind} {str(path)!r} cannot be read: it does not exist") from None
     except OSError as error:
         raise FileError(f"{kind} {str(path)!r} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

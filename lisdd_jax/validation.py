@@ -122,12 +122,12 @@ def check_number(name: str, value: Any, low: float, high: float) -> None:
 
 
 def check_count(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """The value as an int; refuse what is no integer, too small or too large a one."""
+    """A whole number within its limits; refuse anything else."""
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if isinstance(value, bool) or number < least or (most is not None and number > most):
+    if isinstance(value, bool | np.bool_) or number < least or (most is not None and number > most):
         limit = "" if most is None else f" and at most {most}"
         raise ValueError(f"{name} must be an integer of at least {least}{limit}, got {value!r}")
     return number
@@ -142,7 +142,10 @@ def check_key(key: Any) -> jax.Array:
     """Refuse anything but one typed key."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
         kind = f"{key.dtype}{list(key.shape)}" if isinstance(key, jax.Array) else type(key).__name__
-        raise TypeError(f"key must be a typed key from jax.random.key, got {kind}")
+        raise TypeError(
+            f"key must be a typed key as made by jax.random.key(seed), got {kind};"
+            " jax.random.wrap_key_data turns a raw key into a typed one"
+        )
     if key.shape != ():
         raise ValueError(f"key must be a single key, got shape {key.shape}")
     return key

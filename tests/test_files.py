@@ -72,7 +72,7 @@ def test_sweeping_what_is_no_folder_does_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "plan '.*' does not exist"),
+        (None, "plan '.*' cannot be read: it does not exist"),
         (b"a = ", "plan '.*' is not valid TOML: "),
         (b"\xff\xfe", "plan '.*' is not valid TOML: "),
         (b"a = 1\na = 2", "plan '.*' is not valid TOML: "),

@@ -134,7 +134,7 @@ class TestBetween:
 class TestKey:
     @pytest.mark.parametrize("key", [0, None, np.zeros(2, np.uint32), jax.random.PRNGKey(0)])
     def test_untyped_keys_are_refused(self, key):
-        with pytest.raises(TypeError, match=r"key must be a typed key from jax.random.key"):
+        with pytest.raises(TypeError, match=r"key must be a typed key as made by jax.random.key"):
             validation.check_key(key)
 
     def test_a_batch_of_keys_is_refused(self):

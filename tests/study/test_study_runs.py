@@ -207,7 +207,7 @@ class TestRefusals:
             ({"num_replications": 0}, ValueError, "num_replications must be .* at least 1.*got 0"),
             ({"num_replications": 2.5}, ValueError, "got 2.5"),
             ({"num_replications": True}, ValueError, "got True"),
-            ({"key": jax.random.PRNGKey(0)}, TypeError, r"jax.random.key, got uint32\[2\]"),
+            ({"key": jax.random.PRNGKey(0)}, TypeError, r"jax.random.key\(seed\), got uint32\[2\]"),
             ({"key": 0}, TypeError, "got int"),
             ({"key": jax.random.split(KEY)}, ValueError, r"single key, got shape \(2,\)"),
             ({"quantiles": (1.5,)}, ValueError, r"levels in \[0, 1\], got \(1.5,\)"),

@@ -8,6 +8,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Iterator
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from lisdd_jax.study.engine import interval_sets
 from lisdd_jax.study.engine.program import Program
 
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
+_quiet_lock = Lock()
 
 
 class ReplicationError(RuntimeError):
@@ -75,12 +77,14 @@ def last_words(error: Exception) -> str:
 def _quiet() -> Iterator[None]:
     """Keep JAX from logging every repetition of a failure that it has logged once."""
     logger = logging.getLogger("jax")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+    # Chunks fail in several threads, and each must find the level as the user has set it.
+    with _quiet_lock:
+        level = logger.level
+        logger.setLevel(logging.CRITICAL + 1)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
 
 
 def _narrow(program: Program, part: np.ndarray, error: Any) -> tuple[np.ndarray, Any]:

@@ -117,7 +117,7 @@ def as_memory(num_bytes: float) -> str:
 
     Example:
       >>> as_memory(3 << 20), as_memory(10**23)
-      ('3.0 MiB', '84703.3 EiB')
+      ('3.0 MiB', '86736.2 EiB')
     """
     units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
     power = min(max(int(num_bytes).bit_length() - 1, 0) // 10, len(units) - 1)

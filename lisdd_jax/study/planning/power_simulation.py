@@ -95,17 +95,17 @@ def axis_simulator(effect: Effect, num_rows: int) -> Callable[..., Sample]:
             "absorbed must be 0 where the missing term is a function of the axis, which the"
             f" regressors of the simulation do not depend on, got {effect.absorbed}"
         )
-    powers = jnp.arange(1, effect.num_terms + 1)
-    scales = jnp.sqrt(2.0 * powers + 1)
+    powers = jnp.arange(1.0, effect.num_terms + 1)
+    scales = jnp.sqrt(2 * powers + 1)
     # E[f_j f_k] over the region, for the mean square of the sum of the terms.
-    products = scales[:, None] * scales / (powers[:, None] + powers + 1.0)
+    products = scales[:, None] * scales[None] / (powers[:, None] + powers[None] + 1)
     amplitude = 1 / jnp.sqrt(jnp.sum(products))
 
     def simulate(key: jax.Array, **_: Any) -> Sample:
         key_axis, key_design, key_terms, key_noise = jax.random.split(key, 4)
         axis = jax.random.uniform(key_axis, (num_rows,))
         design = jax.random.normal(key_design, (num_rows, effect.num_physics))
-        terms = scales * (axis[:, None] / effect.share) ** powers
+        terms = scales[None] * (axis[:, None] / effect.share) ** powers[None]
         own = jax.random.normal(key_terms, (num_rows,))
         others = [jnp.sin(2 * jnp.pi * axis), jnp.cos(2 * jnp.pi * axis), own]
         features = jnp.concatenate([terms, jnp.stack(others, axis=1)], axis=1)
