@@ -14,14 +14,13 @@ folder of the file::
 """
 
 import dataclasses
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lisdd_jax import files, validation
 from lisdd_jax.config import MODES, Config, PublishedConfig, settings_of
-from lisdd_jax.files import read_toml
 
 #: Ways to lay the cells; one at a time.
 CELL_LAYOUTS = ("num_cells", "edges", "quantile_cells")
@@ -107,12 +106,12 @@ def load(path: str | Path) -> Spec:
     """
     path = Path(path)
     try:
-        content = read_toml(path, "spec")
-    except ValueError as error:
+        content = files.read_toml(path, "spec")
+    except files.FileError as error:
         raise SpecError(str(error)) from None
     try:
         return _from_content(content, path.parent)
-    except SpecError as error:
+    except (SpecError, files.FileError) as error:
         raise SpecError(f"spec {str(path)!r}: {error}") from None
 
 
@@ -131,10 +130,15 @@ def check(spec: Spec) -> None:
     chosen = layouts(spec)
     if len(chosen) > 1:
         raise SpecError(f"the cells can be laid in one way only, got {' and '.join(chosen)}")
-    for name, least in (("quantile_cells", 2), ("min_rows_per_cell", 1), ("seed", 0)):
+    for name, least in (("quantile_cells", 2), ("min_rows_per_cell", 1)):
         value = getattr(spec, name)
         if value is not None and value < least:
             raise SpecError(f"{name} must be at least {least}, got {value}")
+    if spec.seed is not None:
+        try:
+            validation.check_seed("seed", spec.seed)
+        except ValueError as error:
+            raise SpecError(str(error)) from None
 
 
 def layouts(spec: Spec) -> list[str]:
@@ -152,20 +156,12 @@ def setting_kinds() -> dict[str, type]:
 
 def _from_content(content: Mapping[str, Any], folder: Path) -> Spec:
     names = [field.name for field in dataclasses.fields(Spec)]
-    _check_keys("key", content, names)
+    files.check_keys("key", content, names)
     found = {key: _read_value(key, value) for key, value in content.items()}
     for key in ("table", "json", "report"):
         if key in found:
             found[key] = str(folder / found[key])
     return Spec(**found)
-
-
-def _check_keys(kind: str, given: Iterable[str], known: list[str]) -> None:
-    for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
-            raise SpecError(f"unknown {kind} {key!r}; {hint}")
 
 
 def _read_value(key: str, value: Any) -> Any:
@@ -187,7 +183,7 @@ def _read_config(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SpecError(f"config must be a table of settings, got {value!r}")
     kinds = setting_kinds()
-    _check_keys("setting", value, list(kinds))
+    files.check_keys("setting", value, list(kinds))
     return {name: _read_one(f"config.{name}", v, kinds[name]) for name, v in value.items()}
 
 

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+_LARGEST_SEED = 2**32 - 1
+
 
 def is_concrete(value: Any) -> bool:
     """Whether a value can be looked at now, outside any trace."""
@@ -129,6 +131,11 @@ def check_count(name: str, value: Any, least: int, most: int | None = None) -> i
         limit = "" if most is None else f" and at most {most}"
         raise ValueError(f"{name} must be an integer of at least {least}{limit}, got {value!r}")
     return number
+
+
+def check_seed(name: str, value: Any) -> int:
+    """A seed of ``jax.random.key``: 32 bits, beyond which single precision would drop digits."""
+    return check_count(name, value, 0, _LARGEST_SEED)
 
 
 def check_key(key: Any) -> jax.Array:

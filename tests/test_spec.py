@@ -129,7 +129,7 @@ def test_an_intercept_is_physics_enough():
         ({"quantile_cells": 3, "config": {"num_cells": 3}}, "one way only"),
         ({"quantile_cells": 1}, "at least 2"),
         ({"min_rows_per_cell": 0}, "at least 1"),
-        ({"seed": -1}, "at least 0"),
+        ({"seed": -1}, "at least 0 and at most 4294967295, got -1"),
     ],
 )
 def test_contradictions_are_refused(changes, words):

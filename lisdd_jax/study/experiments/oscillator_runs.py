@@ -18,8 +18,10 @@ from lisdd_jax.results import Diagnosis, in_interval
 from lisdd_jax.statistics import holdout, splits
 from lisdd_jax.statistics.f_tests import partial_f
 from lisdd_jax.status import is_failure
-from lisdd_jax.study import baselines, metrics, pipeline, scenarios
-from lisdd_jax.study.scenarios import HALF_WIDTH, Sample
+from lisdd_jax.study.engine import StudyResult
+from lisdd_jax.study.experiments import baselines, metrics, pipeline, scenarios
+from lisdd_jax.study.experiments.scenarios import HALF_WIDTH, Sample
+from lisdd_jax.study.experiments.setup import Setup
 
 NUM_CELLS = 14
 BASELINES = (
@@ -38,6 +40,28 @@ Metrics = dict[str, jax.Array]
 def edges() -> jax.Array:
     """The published cells: 14 of equal width over the domain."""
     return jnp.linspace(-HALF_WIDTH, HALF_WIDTH, NUM_CELLS + 1)
+
+
+PUBLISHED_GRID = {"beta": [0.2], "width": [1.0]}
+"""The one cell that E1 and E4 are about."""
+
+
+@lru_cache(maxsize=1)
+def study_published_cell(setup: Setup) -> tuple[StudyResult, dict[str, StudyResult]]:
+    """The baselines and every mode at ``PUBLISHED_GRID``, run once for all that read them."""
+    simulate = scenarios.oscillator(setup.num_rows)
+    correct = baseline_evaluator(setup.num_rows, setup.num_bootstraps)
+    baseline = setup.study("published cell, baselines", simulate, correct, PUBLISHED_GRID)
+    modes = {
+        mode: setup.study(
+            f"published cell, {mode}",
+            simulate,
+            pipeline_evaluator(setup.config(mode), setup.num_rows),
+            PUBLISHED_GRID,
+        )
+        for mode in setup.modes
+    }
+    return baseline, modes
 
 
 LIBRARIES = tuple(name for name in scenarios.LIBRARIES if name != "all")
