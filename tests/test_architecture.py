@@ -18,7 +18,7 @@ LAYERS = [
     {"trimming", "clean_regime", "selection", "detection", "multiplicity"},
     {"verdicts", "published", "calibrated", "candidate_regions", "prediction"},
     {"diagnosis"},
-    {"tables", "table_files", "complete_cases", "problem", "spec", "study", "hybrid", "report"},
+    {"tables", "study", "hybrid", "report"},
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lisdd_jax import problem, tables
 from lisdd_jax.report import (
     figures,
     files,
@@ -26,6 +25,7 @@ from lisdd_jax.report import (
 )
 from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions, Verdict
 from lisdd_jax.status import Status
+from lisdd_jax.tables import problem
 
 CONFIG = {"max_terms": 2, "alpha": 0.05, "alpha_cell": 1e-3, "seed": 0, "mode": "paper"}
 LIBRARY = ["x^2", "x^3", "sin(x)"]
@@ -44,7 +44,7 @@ def data(tmp_path_factory):
     lines = [f"{value},{1 + value},{'' if k < 2 else 0.5}" for k, value in enumerate(x)]
     path.write_text("\n".join(["x,y,v", *lines]))
     return problem.from_table(
-        tables.open_table(path),
+        path,
         response="y",
         physics=["x + 0*v"],
         axis="x",

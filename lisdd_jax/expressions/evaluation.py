@@ -19,6 +19,7 @@ from lisdd_jax.expressions.tree import (
     Call,
     Column,
     Constant,
+    Date,
     Expression,
     ExpressionError,
     Membership,
@@ -155,6 +156,8 @@ def _value(expression: Expression, rows: _Rows) -> Any:
             return xp.asarray(value, rows.dtype)
         case Constant(name):
             return xp.asarray(tree.CONSTANTS[name], rows.dtype)
+        case Date():
+            return xp.asarray(expression.days, rows.dtype)
         case Column(name):
             return rows.numbers[name]
         case Negative(operand):

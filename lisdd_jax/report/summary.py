@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lisdd_jax.problem import Rows
 from lisdd_jax.report import numbers
 from lisdd_jax.status import Status
+from lisdd_jax.tables.problem import Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +114,7 @@ class Summary:
       runner_up: rows of a rival regime over those of the clean one; NaN where unknown.
       p_value_elsewhere: of the missing terms acting on the clean rows as well; NaN where unknown.
       warnings: sentences on what limits the findings.
+      notes: sentences on how the table was read.
       status, form_status: of the diagnosis and of the choice of terms.
       config: settings of the run, in types that JSON has.
       version: of the package.
@@ -132,6 +133,7 @@ class Summary:
     cells: tuple[Cell, ...]
     rows: Rows
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     status: Status
     form_status: Status
     config: Mapping[str, Any]

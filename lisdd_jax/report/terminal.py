@@ -56,7 +56,7 @@ def _parts(summary: Summary, symbols: _Symbols, source: str) -> Iterator[Rendera
     yield _verdict(summary)
     yield Text("")
     yield from _clauses(words.reasons(summary))
-    yield from _section("Rows", [Text(_rows(summary, source))])
+    yield from _section("Rows", [Text(_rows(summary, source)), *_clauses(summary.notes)])
     yield from _section(physics, [_physics(summary)])
     unit = ", in noise scales" if summary.scale > 0 else ""
     yield from _section(f"Residuals over {summary.axis}{unit}", _map(summary, symbols))

@@ -1,0 +1,178 @@
+"""One column of a table as numbers, whatever it holds: decimals, booleans, dates, durations, text.
+
+A column is a NumPy array ``(n,)``: numbers and booleans as they are, dates and durations as
+``datetime64`` and ``timedelta64``, all else as objects in which a missing value is None or NaN.
+"""
+
+import enum
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from lisdd_jax.tables import dates
+from lisdd_jax.tables.errors import TableError, import_pandas, shorten
+
+_GROUPED = re.compile(r"[+-]?\d{1,3}([,. '’]\d{3})+([.,]\d*)?")
+_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+
+
+class Kind(enum.Enum):
+    """What the values of a column are; the value is its name in words."""
+
+    NUMBER = "number"
+    BOOLEAN = "true/false"
+    DATE = "date"
+    DURATION = "duration"
+    TEXT = "text"
+    MIXED = "text and numbers"
+    OTHER = "no numbers"
+    EMPTY = "empty"
+
+
+def missing(values: np.ndarray) -> np.ndarray:
+    """Where a column has no value ``(n,)``."""
+    match values.dtype.kind:
+        case "i" | "u" | "b":
+            return np.zeros(values.shape, bool)
+        case "M" | "m":
+            return np.isnat(values)
+        case "f" | "c":
+            return np.isnan(values)
+    return np.asarray(import_pandas().isna(values), bool)
+
+
+def kind(values: np.ndarray) -> Kind:
+    """What the values of a column are."""
+    match values.dtype.kind:
+        case "b":
+            return Kind.BOOLEAN
+        case "M":
+            return Kind.DATE
+        case "m":
+            return Kind.DURATION
+        case "f" | "i" | "u":
+            return Kind.EMPTY if missing(values).all() else Kind.NUMBER
+        case "O":
+            return _kind_of_objects(values[~missing(values)])
+    return Kind.OTHER
+
+
+def _kind_of_objects(known: np.ndarray) -> Kind:
+    if not known.size:
+        return Kind.EMPTY
+    if all(isinstance(value, bool | np.bool_) for value in known):
+        return Kind.BOOLEAN
+    read = _floats(known)
+    if not np.isnan(read).any():
+        return Kind.NUMBER
+    if dates.parse(known) is not None or dates.ambiguous(known):
+        return Kind.DATE
+    if not all(isinstance(value, str) for value in known):
+        return Kind.OTHER if np.isnan(read).all() else Kind.MIXED
+    return Kind.TEXT if np.isnan(read).all() else Kind.MIXED
+
+
+def numbers(name: str, values: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+    """A column as float64, with NaN for missing values.
+
+    Booleans are 0 and 1; dates are days since 1970-01-01 UTC, durations are days.
+
+    Args:
+      name: of the column, for the message.
+      values: ``(n,)`` of a table.
+      rows: ``(n,)`` bool, rows that must hold numbers; all where None. What does not read as a
+        number elsewhere becomes NaN.
+
+    Returns:
+      ``(n,)`` float64.
+
+    Raises:
+      TableError: a value is no number; says column, row (from 1) and value.
+    """
+    if values.dtype.kind in "fiub":
+        return values.astype(np.float64)
+    if values.dtype.kind in "Mm":
+        return dates.days(values)
+    if values.dtype.kind != "O":
+        raise TableError(f"column {name!r} must hold real numbers, got {values.dtype}")
+    wanted = ~missing(values) if rows is None else rows & ~missing(values)
+    found = np.full(values.shape, np.nan)
+    found[wanted] = _floats(values[wanted])
+    bad = wanted & np.isnan(found)
+    if bad.any():
+        moments = dates.parse(values[wanted])
+        if moments is None:
+            raise _no_number(name, values, bad, wanted)
+        found[wanted] = dates.days(moments)
+    return found
+
+
+def describe_dates(
+    raw: Mapping[str, np.ndarray], columns: Mapping[str, np.ndarray], complete: np.ndarray
+) -> dict[str, str]:
+    """What was made of the columns that hold dates or durations, in a sentence each.
+
+    Args:
+      raw: columns ``(n,)`` as read.
+      columns: those in use as numbers, on the rows in use.
+      complete: ``(n,)`` bool, rows in use.
+
+    Returns:
+      Sentences by column.
+    """
+    found = {}
+    for name, values in columns.items():
+        if raw[name].dtype.kind in "fiub" or values.dtype.kind != "f":
+            continue
+        what = kind(raw[name][complete])
+        if what is Kind.DATE:
+            ends = " to ".join(
+                f"{end:.10g} ({dates.text(end)})" for end in (values.min(), values.max())
+            )
+            found[name] = f"dates in {name!r} are days since 1970-01-01 UTC: {ends}"
+        elif what is Kind.DURATION:
+            found[name] = f"durations in {name!r} are in days"
+    return found
+
+
+def _floats(known: np.ndarray) -> np.ndarray:
+    """Objects as floats, NaN for those that do not read as one."""
+    if not any(isinstance(value, str) for value in known):
+        try:
+            return known.astype(np.float64)
+        except (ValueError, TypeError):
+            pass
+    pandas = import_pandas()
+    return np.asarray(pandas.to_numeric(pandas.Series(known), errors="coerce"), np.float64)
+
+
+def _no_number(name: str, values: np.ndarray, bad: np.ndarray, wanted: np.ndarray) -> TableError:
+    row = int(np.argmax(bad))
+    value = str(values[row])
+    hint = ""
+    if dates.ambiguous(values[wanted]):
+        hint = ", which is a date with the day or the month first: write it as 2020-12-31"
+    elif _COMMA.fullmatch(value):
+        hint = "; write decimals with a point, or say --decimal ,"
+    elif _GROUPED.fullmatch(value):
+        hint = "; write numbers without marks of thousands"
+    return TableError(
+        f"column {name!r} must hold numbers, got {shorten(value)!r} in data row"
+        f" {and_more(row, bad)}{hint}"
+    )
+
+
+def and_more(row: int, bad: np.ndarray) -> str:
+    """Number of a row, counted from 1, and how many more are like it."""
+    more = int(bad.sum()) - 1
+    return f"{row + 1}" + (f" and {more} more" if more else "")
+
+
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number, with a decimal point or a decimal comma."""
+    try:
+        float(text.replace(",", ".", 1))
+    except ValueError:
+        return False
+    return True
