@@ -1,0 +1,252 @@
+"""The corrected model by names: what is kept of a diagnosis to predict the rows of another table.
+
+The response is the physics everywhere, and the missing terms within each region::
+
+    response = sum_j c_j physics_j + sum_k 1[lower_k <= axis < upper_k] sum_l w_kl term_l
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from lisdd_jax import expressions
+from lisdd_jax.library import Term
+from lisdd_jax.results import Diagnosis
+from lisdd_jax.tables import as_table, categories, complete_cases
+from lisdd_jax.tables.columns import describe_dates, missing
+from lisdd_jax.tables.errors import ProblemError, list_some
+from lisdd_jax.tables.parts import columns_of, source_of
+from lisdd_jax.tables.problem import Problem
+from lisdd_jax.tables.table import Levels
+
+
+@dataclass(frozen=True)
+class WeightedTerm:
+    """A term and its coefficient."""
+
+    term: Term
+    coefficient: float
+
+
+@dataclass(frozen=True)
+class Correction:
+    """The missing terms of one region; an end is infinite where the region goes on."""
+
+    lower: float
+    upper: float
+    terms: tuple[WeightedTerm, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A fitted model over the columns of a table.
+
+    Attributes:
+      response, axis: what is predicted, and along which variable the regions lie.
+      physics: the trusted part.
+      corrections: the missing parts, by region.
+      lower, upper: range of the axis in the rows of the fit.
+      levels: of the categories, by column.
+      dates: columns that hold dates or durations, which are used in days.
+    """
+
+    response: Term
+    axis: Term
+    physics: tuple[WeightedTerm, ...]
+    corrections: tuple[Correction, ...]
+    lower: float
+    upper: float
+    levels: Mapping[str, Levels]
+    dates: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Predictions:
+    """Predictions at every row of a table; NaN where it lacks a value that they need.
+
+    Attributes:
+      physics: ``(n,)`` of the trusted physics alone.
+      corrected: ``(n,)`` with the missing terms.
+      region: ``(n,)`` int, number of the region that a row lies in, from 1; 0 for none.
+      response: ``(n,)`` what was measured, NaN where it is missing; None where the table lacks it.
+      notes: sentences on rows that are not predicted, or lie beyond the rows of the fit.
+    """
+
+    physics: np.ndarray
+    corrected: np.ndarray
+    region: np.ndarray
+    response: np.ndarray | None
+    notes: tuple[str, ...]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Columns ``(n,)`` to write: row (from 1), response, predictions, residuals, region."""
+        found = {"row": np.arange(1, len(self.physics) + 1)}
+        if self.response is not None:
+            found["response"] = self.response
+        found |= {"physics": self.physics, "corrected": self.corrected}
+        # A row that is not predicted lies in no region and outside of none.
+        regions = zip(self.region.tolist(), np.isnan(self.physics), strict=True)
+        found["region"] = np.array([None if blank else k for k, blank in regions], object)
+        if self.response is not None:
+            found["residual_physics"] = self.response - self.physics
+            found["residual_corrected"] = self.response - self.corrected
+        return found
+
+
+def from_diagnosis(found: Diagnosis, problem: Problem) -> Model:
+    """What is kept of the diagnosis of a problem.
+
+    Args:
+      found: what ``diagnose`` made of the arrays of the problem.
+      problem: the names.
+    """
+    found = jax.device_get(found)
+    table, cells = found.regions, found.cells
+    corrections = []
+    for k in np.flatnonzero(table.present).tolist():
+        # As in ``prediction.predict``: a region at the edge of the axis goes on beyond it.
+        lower = -math.inf if table.lower[k] <= cells.lower[0] else float(table.lower[k])
+        upper = math.inf if table.upper[k] >= cells.upper[-1] else float(table.upper[k])
+        active = np.flatnonzero(table.support[k]).tolist()
+        weighted = (
+            WeightedTerm(problem.library.terms[j], float(table.coefficients[k][j])) for j in active
+        )
+        corrections.append(Correction(lower, upper, tuple(weighted)))
+    return Model(
+        response=Term(problem.response_name, problem.response_source),
+        axis=Term(problem.axis_name, problem.axis_source),
+        physics=tuple(
+            WeightedTerm(term, float(value))
+            for term, value in zip(problem.physics, found.coefficients, strict=True)
+        ),
+        corrections=tuple(corrections),
+        lower=float(problem.axis.min()),
+        upper=float(problem.axis.max()),
+        levels=dict(problem.levels),
+        dates=problem.dates,
+    )
+
+
+def predict(model: Model, data: Any) -> Predictions:
+    """Predict the rows of a table, with and without the correction.
+
+    Args:
+      model: fitted.
+      data: a table, or what ``tables.as_table`` takes, with the columns that the model uses.
+
+    Raises:
+      ExpressionError: a column is unknown.
+      ProblemError: the model has no coefficients, or a column holds dates in one table only.
+      TableError: the table cannot be read, or a column in use holds no numbers.
+    """
+    table = as_table(data)
+    weighted = [*model.physics, *(w for part in model.corrections for w in part.terms)]
+    if not all(math.isfinite(w.coefficient) for w in weighted):
+        raise ProblemError("the diagnosis left coefficients undefined, so it predicts nothing")
+    needed = columns_of([model.axis, *(w.term for w in weighted)])
+    for term in (model.axis, *(w.term for w in weighted)):
+        expressions.check_columns(source_of(term), table.names)
+    measured = set(columns_of([model.response])) <= set(table.names)
+    response = columns_of([model.response]) if measured else []
+    raw = table.read([*needed, *response])
+    complete, notes = _complete_rows(model, raw, needed, table.num_rows)
+    values = _Values.read(model, raw, [model.axis, *(w.term for w in weighted)], complete)
+    axis = values.of(model.axis)
+    physics = values.sum(model.physics)
+    corrected, region = physics.copy(), np.zeros(table.num_rows, np.int64)
+    for number, part in enumerate(model.corrections, 1):
+        inside = (axis >= part.lower) & (axis < part.upper)
+        corrected = np.where(inside, corrected + values.sum(part.terms), corrected)
+        region[inside] = number
+    return Predictions(
+        physics=physics,
+        corrected=corrected,
+        region=region,
+        response=_measured(model, raw, table.num_rows) if measured else None,
+        notes=(*notes, *_limits(model, axis, corrected)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """Terms at the rows of a table; NaN at the rows that are not complete."""
+
+    columns: Mapping[str, np.ndarray]
+    complete: np.ndarray
+
+    @classmethod
+    def read(
+        cls,
+        model: Model,
+        raw: Mapping[str, np.ndarray],
+        terms: Sequence[Term],
+        complete: np.ndarray,
+    ) -> "_Values":
+        columns = complete_cases.columns_in_use(raw, list(map(source_of, terms)), complete)
+        if complete.any():
+            moments = describe_dates(raw, columns, complete)
+            for name in columns:
+                if (name in moments) != (name in model.dates):
+                    had, has = ("dates", "none") if name in model.dates else ("no dates", "dates")
+                    raise ProblemError(
+                        f"column {name!r} held {had} when the model was fitted, now {has}"
+                    )
+        return cls(columns, complete)
+
+    def of(self, term: Term) -> np.ndarray:
+        found = np.full(self.complete.shape, np.nan)
+        found[self.complete] = expressions.evaluate(source_of(term), self.columns, xp=np)
+        return np.where(np.isfinite(found), found, np.nan)
+
+    def sum(self, weighted: Sequence[WeightedTerm]) -> np.ndarray:
+        start = np.where(self.complete, 0.0, np.nan)
+        return sum((w.coefficient * self.of(w.term) for w in weighted), start)
+
+
+def _measured(model: Model, raw: Mapping[str, np.ndarray], num_rows: int) -> np.ndarray:
+    complete = _have_values(raw, columns_of([model.response]), num_rows)
+    return _Values.read(model, raw, [model.response], complete).of(model.response)
+
+
+def _have_values(raw: Mapping[str, np.ndarray], names: Sequence[str], num_rows: int) -> np.ndarray:
+    absent = (missing(raw[name]) for name in names)
+    return ~np.logical_or.reduce([np.zeros(num_rows, bool), *absent])
+
+
+def _complete_rows(
+    model: Model, raw: Mapping[str, np.ndarray], needed: Sequence[str], num_rows: int
+) -> tuple[np.ndarray, list[str]]:
+    """Rows with values whose categories are those of the fit, and sentences on other levels."""
+    complete, notes = _have_values(raw, needed, num_rows), []
+    for name, levels in model.levels.items():
+        if name not in needed:
+            continue
+        new = complete & categories.unknown(raw[name], levels)
+        if new.any():
+            listed = list_some(sorted(set(map(str, raw[name][new]))))
+            notes.append(
+                f"{int(new.sum())} rows are not predicted: column {name!r} holds {listed}, which"
+                " the fit has not seen"
+            )
+        complete = complete & ~new
+    return complete, notes
+
+
+def _limits(model: Model, axis: np.ndarray, corrected: np.ndarray) -> list[str]:
+    notes = []
+    blank = int(np.isnan(corrected).sum())
+    if blank:
+        notes.append(f"{blank} of {len(corrected)} rows have no prediction for want of a value")
+    # Another file may hold the same numbers with fewer digits.
+    slack = 1e-9 * (model.upper - model.lower)
+    beyond = int(((axis < model.lower - slack) | (axis > model.upper + slack)).sum())
+    if beyond:
+        notes.append(
+            f"{beyond} of {len(axis)} rows lie beyond the fit, which had {model.axis.name} from"
+            f" {model.lower:.6g} to {model.upper:.6g}"
+        )
+    return notes
