@@ -23,9 +23,8 @@ _CORE = ("jax", "jaxlib", "numpy", "scipy")
 #: Optional packages, and what needs them.
 _EXTRAS = {
     "pandas": "tables",
-    "pyarrow": "Parquet, Polars",
+    "pyarrow": "Parquet, Polars, .zst files",
     "openpyxl": "Excel",
-    "zstandard": ".zst files",
     "matplotlib": "figures and pages",
     "optax": "training",
     "sympy": "export of formulas",

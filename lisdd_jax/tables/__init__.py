@@ -45,11 +45,12 @@ def as_table(data: Any) -> Table:
         return readers.read_table(data)
     if isinstance(data, Mapping):
         return frames.from_arrays(data)
-    if hasattr(data, "columns") and hasattr(data, "iloc"):
+    if hasattr(data, "iloc") and hasattr(data, "columns"):
         return frames.from_pandas(data)
-    if hasattr(data, "__arrow_c_stream__"):
+    lazy = hasattr(data, "collect")
+    if hasattr(data, "__arrow_c_stream__") and not lazy:
         return frames.from_arrow(data)
-    hint = "; collect it first" if hasattr(data, "collect") else ""
+    hint = "; collect it first" if lazy else ""
     raise TypeError(
         "data must be a path, a data frame, or a mapping from names to arrays, got"
         f" {type(data).__name__}{hint}"

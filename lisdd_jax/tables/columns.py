@@ -7,6 +7,7 @@ A column is a NumPy array ``(n,)``: numbers and booleans as they are, dates and 
 import enum
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -138,13 +139,22 @@ def describe_dates(
 
 def _floats(known: np.ndarray) -> np.ndarray:
     """Objects as floats, NaN for those that do not read as one."""
-    if not any(isinstance(value, str) for value in known):
-        try:
-            return known.astype(np.float64)
-        except (ValueError, TypeError):
-            pass
-    pandas = import_pandas()
-    return np.asarray(pandas.to_numeric(pandas.Series(known), errors="coerce"), np.float64)
+    if any(isinstance(value, str) for value in known):
+        pandas = import_pandas()
+        # As objects: of dates alone, pandas would make numbers.
+        series = pandas.Series(known, dtype=object)
+        return np.asarray(pandas.to_numeric(series, errors="coerce"), np.float64)
+    try:
+        return known.astype(np.float64)
+    except (ValueError, TypeError):
+        return np.array([_float(value) for value in known])
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (ValueError, TypeError):
+        return np.nan
 
 
 def _no_number(name: str, values: np.ndarray, bad: np.ndarray, wanted: np.ndarray) -> TableError:

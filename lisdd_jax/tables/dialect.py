@@ -63,7 +63,7 @@ class ReadOptions:
             raise TableError(f"decimal must be a point or a comma, got {self.decimal!r}")
         if self.encoding is not None:
             try:
-                codecs.lookup(self.encoding)
+                b" ".decode(self.encoding, "ignore")
             except LookupError:
                 raise TableError(
                     f"encoding must be one that Python knows, such as utf-8, latin-1 or utf-16,"

@@ -1,6 +1,6 @@
 """Tables that are in memory: data frames of pandas, anything that speaks Arrow, arrays by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -76,13 +76,19 @@ def from_arrow(data: Any, *, name: str = "data", notes: tuple[str, ...] = ()) ->
         names=names,
         num_rows=arrow.num_rows,
         fetch=lambda label: arrow_values(name, label, arrow.column(names.index(label))),
-        levels=arrow_levels(dict(zip(names, arrow.columns, strict=True))),
+        levels=arrow_levels(
+            dict(zip(names, arrow.schema.types, strict=True)),
+            lambda label: arrow.column(names.index(label)),
+        ),
         notes=notes,
     )
 
 
 def arrow_values(table: str, label: str, column: Any) -> np.ndarray:
     """Values of an Arrow column; strings and what NumPy has no type for are objects."""
+    if _is_coded(column.type):
+        # Through NumPy, a missing value would become the last level.
+        return np.array(column.to_pylist(), object)
     try:
         values = column.to_numpy()
     except (ValueError, TypeError, NotImplementedError) as error:
@@ -93,13 +99,23 @@ def arrow_values(table: str, label: str, column: Any) -> np.ndarray:
     return values.astype(object) if values.dtype.kind in "US" else np.asarray(values)
 
 
-def arrow_levels(columns: Mapping[str, Any]) -> dict[str, Levels]:
-    """Declared levels of the columns that are dictionaries of text."""
+def _is_coded(kind: Any) -> bool:
+    """Whether an Arrow type is a dictionary of levels."""
+    return hasattr(kind, "value_type") and hasattr(kind, "index_type")
+
+
+def arrow_levels(kinds: Mapping[str, Any], fetch: Callable[[str], Any]) -> dict[str, Levels]:
+    """Declared levels of the columns that are dictionaries of text.
+
+    Args:
+      kinds: Arrow types by column.
+      fetch: gives a column; only dictionaries are asked for.
+    """
     found = {}
-    for name, column in columns.items():
-        if hasattr(column.type, "value_type") and hasattr(column.type, "ordered"):
-            chunks = (chunk.dictionary.to_pylist() for chunk in column.chunks)
-            found[name] = tuple(dict.fromkeys(level for chunk in chunks for level in chunk))
+    for name, kind in kinds.items():
+        if _is_coded(kind):
+            levels = (chunk.dictionary.to_pylist() for chunk in fetch(name).chunks)
+            found[name] = tuple(dict.fromkeys(level for chunk in levels for level in chunk))
     return _plain_levels(found)
 
 
@@ -131,11 +147,15 @@ def _array(label: str, values: Any) -> np.ndarray:
     if hasattr(values, "dtype") and hasattr(values, "iloc"):
         return _pandas_values(values)
     masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise TableError(f"column {label!r} must have one axis, got ragged lists") from None
     if array.ndim != 1:
         raise TableError(f"column {label!r} must have one axis, got shape {array.shape}")
-    if array.dtype.kind in "US":
-        array = np.asarray(values, object)
+    if array.dtype.kind in "OUS":
+        # Lists of dates, or of numbers and None, become what they hold.
+        array = _pandas_values(import_pandas().Series(list(array)))
     if masked is None or not masked.any():
         return array
     if array.dtype.kind in "iufb":

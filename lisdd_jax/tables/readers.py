@@ -114,18 +114,13 @@ def _read_parquet(source: Source) -> Table:
         except (ValueError, OSError, NotImplementedError) as error:
             raise _not_readable(source, "Parquet", error) from None
 
-    dictionaries = [n for n, k in zip(names, file.schema_arrow.types, strict=True) if _coded(k)]
     return Table(
         name=source.name,
         names=names,
         num_rows=file.metadata.num_rows,
         fetch=lambda label: frames.arrow_values(source.name, label, column(label)),
-        levels=frames.arrow_levels({label: column(label) for label in dictionaries}),
+        levels=frames.arrow_levels(dict(zip(names, file.schema_arrow.types, strict=True)), column),
     )
-
-
-def _coded(kind: Any) -> bool:
-    return hasattr(kind, "value_type") and hasattr(kind, "ordered")
 
 
 def _read_excel(source: Source, options: ReadOptions) -> Table:
@@ -137,7 +132,7 @@ def _read_excel(source: Source, options: ReadOptions) -> Table:
             warnings.simplefilter("ignore", UserWarning)
             with pandas.ExcelFile(_seekable(source), engine="openpyxl") as book:
                 sheet = _choose_sheet(source.name, list(map(str, book.sheet_names)), options.sheet)
-                cells = book.parse(sheet, header=None, dtype=object)
+                cells = pandas.read_excel(book, sheet_name=sheet, header=None, dtype=object)
     except (ValueError, OSError, KeyError, TypeError, zipfile.BadZipFile) as error:
         if isinstance(error, TableError):
             raise
