@@ -85,11 +85,11 @@ def test_rows_that_cannot_be_predicted_are_blank_and_named():
     )
     columns = found.columns()
     assert np.isnan(columns["corrected"]).tolist() == [False, True, True]
-    assert columns["region"].tolist() == [1, None, None]
+    assert columns["region"].tolist() == [1, None, 2]
     assert np.isnan(columns["response"]).tolist() == [False, False, True]
     np.testing.assert_allclose(columns["residual_physics"][0], math.log(2) - found.physics[0])
     assert found.notes == (
-        "1 rows are not predicted: column 'kind' holds 'z', which the fit has not seen",
+        "column 'kind' holds 'z' in 1 of 3 rows, which the fit has not seen",
         "2 of 3 rows have no prediction for want of a value",
     )
 

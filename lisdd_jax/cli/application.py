@@ -14,6 +14,9 @@ from lisdd_jax.cli.failure import TRACEBACK_VARIABLE, Failure, wants_traceback
 #: The root of usage errors; its module differs between releases of Typer.
 _UsageError: Any = typer.BadParameter.__mro__[2]
 
+#: Exit code of a program that was interrupted; newer releases of Typer return it.
+_INTERRUPTED = 130
+
 app = typer.Typer(
     name="lisdd-jax",
     help="Where is a trusted physical model wrong, what is missing there, and is it real?",
@@ -64,6 +67,8 @@ def run(words: list[str]) -> int:
             args=arguments.repeat_options(words), prog_name="lisdd-jax", standalone_mode=False
         )
         sys.stdout.flush()
+        if result == _INTERRUPTED:
+            raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
     except Failure as failure:
         return _complain(str(failure), failure)
@@ -72,7 +77,7 @@ def run(words: list[str]) -> int:
         return _complain(message, error) if message else 2
     except (KeyboardInterrupt, typer.Abort):
         print("lisdd-jax: interrupted", file=sys.stderr)
-        return 130
+        return _INTERRUPTED
     except BrokenPipeError:
         # The reader went away, as `head` does; nothing is left to say, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

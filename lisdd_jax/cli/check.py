@@ -125,7 +125,7 @@ def _cells(
     table: Table, axis: str, where: str | None, num_cells: int
 ) -> tuple[RenderableType, RenderableType]:
     found = problem.from_table(
-        table, response=axis, physics=["1"], axis=axis, library=["1"], where=where
+        table, response="1", physics=["1"], axis=axis, library=["1"], where=where
     )
     edges = np.linspace(found.axis.min(), found.axis.max(), num_cells + 1)
     counts = overview.rows_per_cell(found.axis, edges)

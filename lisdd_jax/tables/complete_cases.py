@@ -101,7 +101,7 @@ def evaluate_condition(
     """
     num_rows = len(next(iter(raw.values())))
     names = expressions.column_names(condition)
-    text = _text_columns([condition])
+    text = text_columns([condition])
     columns = {name: raw[name] if name in text else numbers(name, raw[name]) for name in names}
     try:
         values = np.asarray(expressions.evaluate(condition, columns, xp=np))
@@ -121,7 +121,7 @@ def _no_rows_left(rows: Rows, counts: Mapping[str, int]) -> str:
     )
 
 
-def _text_columns(sources: Iterable[Expression]) -> set[str]:
+def text_columns(sources: Iterable[Expression]) -> set[str]:
     """Columns that are compared with text."""
     nodes = (node for source in sources for node in tree.walk(source))
     return {
@@ -147,7 +147,7 @@ def columns_in_use(
     Raises:
       TableError, ProblemError: a value in use is no number, or infinite.
     """
-    text = _text_columns(sources)
+    text = text_columns(sources)
     used = dict.fromkeys(name for s in sources for name in expressions.column_names(s))
     columns = {}
     for name in used:

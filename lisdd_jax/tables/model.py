@@ -14,10 +14,11 @@ import jax
 import numpy as np
 
 from lisdd_jax import expressions
+from lisdd_jax.expressions.tree import Expression
 from lisdd_jax.library import Term
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.tables import as_table, categories, complete_cases
-from lisdd_jax.tables.columns import describe_dates, missing
+from lisdd_jax.tables.columns import Kind, kind, missing
 from lisdd_jax.tables.errors import ProblemError, list_some
 from lisdd_jax.tables.parts import columns_of, source_of
 from lisdd_jax.tables.problem import Problem
@@ -71,7 +72,8 @@ class Predictions:
     Attributes:
       physics: ``(n,)`` of the trusted physics alone.
       corrected: ``(n,)`` with the missing terms.
-      region: ``(n,)`` int, number of the region that a row lies in, from 1; 0 for none.
+      region: ``(n,)`` int, number of the region that a row lies in, from 1; 0 for none, -1 where
+        the axis has no value.
       response: ``(n,)`` what was measured, NaN where it is missing; None where the table lacks it.
       notes: sentences on rows that are not predicted, or lie beyond the rows of the fit.
     """
@@ -88,9 +90,7 @@ class Predictions:
         if self.response is not None:
             found["response"] = self.response
         found |= {"physics": self.physics, "corrected": self.corrected}
-        # A row that is not predicted lies in no region and outside of none.
-        regions = zip(self.region.tolist(), np.isnan(self.physics), strict=True)
-        found["region"] = np.array([None if blank else k for k, blank in regions], object)
+        found["region"] = np.array([None if k < 0 else k for k in self.region.tolist()], object)
         if self.response is not None:
             found["residual_physics"] = self.response - self.physics
             found["residual_corrected"] = self.response - self.corrected
@@ -147,93 +147,82 @@ def predict(model: Model, data: Any) -> Predictions:
     weighted = [*model.physics, *(w for part in model.corrections for w in part.terms)]
     if not all(math.isfinite(w.coefficient) for w in weighted):
         raise ProblemError("the diagnosis left coefficients undefined, so it predicts nothing")
-    needed = columns_of([model.axis, *(w.term for w in weighted)])
-    for term in (model.axis, *(w.term for w in weighted)):
+    terms = [model.axis, *(w.term for w in weighted)]
+    for term in terms:
         expressions.check_columns(source_of(term), table.names)
     measured = set(columns_of([model.response])) <= set(table.names)
-    response = columns_of([model.response]) if measured else []
-    raw = table.read([*needed, *response])
-    complete, notes = _complete_rows(model, raw, needed, table.num_rows)
-    values = _Values.read(model, raw, [model.axis, *(w.term for w in weighted)], complete)
-    axis = values.of(model.axis)
-    physics = values.sum(model.physics)
-    corrected, region = physics.copy(), np.zeros(table.num_rows, np.int64)
+    used = [*terms, model.response] if measured else terms
+    rows = _Rows(table.read(columns_of(used)), model.levels, table.num_rows)
+    _check_dates(model, rows.raw, list(map(source_of, used)))
+    axis = rows.values(model.axis)
+    physics = rows.sum(model.physics)
+    corrected, region = physics.copy(), np.where(np.isnan(axis), -1, 0)
     for number, part in enumerate(model.corrections, 1):
         inside = (axis >= part.lower) & (axis < part.upper)
-        corrected = np.where(inside, corrected + values.sum(part.terms), corrected)
+        corrected = np.where(inside, corrected + rows.sum(part.terms), corrected)
         region[inside] = number
     return Predictions(
         physics=physics,
-        corrected=corrected,
+        # Whether a row without a place on the axis lies in a region is not known.
+        corrected=np.where(np.isnan(axis), np.nan, corrected),
         region=region,
-        response=_measured(model, raw, table.num_rows) if measured else None,
-        notes=(*notes, *_limits(model, axis, corrected)),
+        response=rows.values(model.response) if measured else None,
+        notes=(*rows.new_levels(), *_limits(model, axis, corrected)),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Values:
-    """Terms at the rows of a table; NaN at the rows that are not complete."""
+class _Rows:
+    """The rows of a table, at which terms have values where their columns have; NaN elsewhere."""
 
-    columns: Mapping[str, np.ndarray]
-    complete: np.ndarray
+    raw: Mapping[str, np.ndarray]
+    levels: Mapping[str, Levels]
+    num_rows: int
 
-    @classmethod
-    def read(
-        cls,
-        model: Model,
-        raw: Mapping[str, np.ndarray],
-        terms: Sequence[Term],
-        complete: np.ndarray,
-    ) -> "_Values":
-        columns = complete_cases.columns_in_use(raw, list(map(source_of, terms)), complete)
-        if complete.any():
-            moments = describe_dates(raw, columns, complete)
-            for name in columns:
-                if (name in moments) != (name in model.dates):
-                    had, has = ("dates", "none") if name in model.dates else ("no dates", "dates")
-                    raise ProblemError(
-                        f"column {name!r} held {had} when the model was fitted, now {has}"
-                    )
-        return cls(columns, complete)
-
-    def of(self, term: Term) -> np.ndarray:
-        found = np.full(self.complete.shape, np.nan)
-        found[self.complete] = expressions.evaluate(source_of(term), self.columns, xp=np)
+    def values(self, term: Term) -> np.ndarray:
+        source = source_of(term)
+        absent = [missing(self.raw[n]) | self._is_new(n) for n in expressions.column_names(source)]
+        complete = ~np.logical_or.reduce([np.zeros(self.num_rows, bool), *absent])
+        columns = complete_cases.columns_in_use(self.raw, [source], complete)
+        found = np.full(self.num_rows, np.nan)
+        found[complete] = expressions.evaluate(source, columns, xp=np)
         return np.where(np.isfinite(found), found, np.nan)
 
     def sum(self, weighted: Sequence[WeightedTerm]) -> np.ndarray:
-        start = np.where(self.complete, 0.0, np.nan)
-        return sum((w.coefficient * self.of(w.term) for w in weighted), start)
+        start = np.zeros(self.num_rows)
+        return sum((w.coefficient * self.values(w.term) for w in weighted), start)
+
+    def new_levels(self) -> list[str]:
+        """Sentences on levels that the fit has not seen."""
+        notes = []
+        for name in self.levels:
+            new = self._is_new(name)
+            if new.any():
+                listed = list_some(sorted(set(map(str, self.raw[name][new]))))
+                notes.append(
+                    f"column {name!r} holds {listed} in {int(new.sum())} of {self.num_rows} rows,"
+                    " which the fit has not seen"
+                )
+        return notes
+
+    def _is_new(self, name: str) -> np.ndarray:
+        if name not in self.levels or name not in self.raw:
+            return np.zeros(self.num_rows, bool)
+        return categories.unknown(self.raw[name], self.levels[name])
 
 
-def _measured(model: Model, raw: Mapping[str, np.ndarray], num_rows: int) -> np.ndarray:
-    complete = _have_values(raw, columns_of([model.response]), num_rows)
-    return _Values.read(model, raw, [model.response], complete).of(model.response)
-
-
-def _have_values(raw: Mapping[str, np.ndarray], names: Sequence[str], num_rows: int) -> np.ndarray:
-    absent = (missing(raw[name]) for name in names)
-    return ~np.logical_or.reduce([np.zeros(num_rows, bool), *absent])
-
-
-def _complete_rows(
-    model: Model, raw: Mapping[str, np.ndarray], needed: Sequence[str], num_rows: int
-) -> tuple[np.ndarray, list[str]]:
-    """Rows with values whose categories are those of the fit, and sentences on other levels."""
-    complete, notes = _have_values(raw, needed, num_rows), []
-    for name, levels in model.levels.items():
-        if name not in needed:
+def _check_dates(
+    model: Model, raw: Mapping[str, np.ndarray], sources: Sequence[Expression]
+) -> None:
+    """Refuse a column of dates that held numbers, and the reverse: the numbers differ in kind."""
+    text = complete_cases.text_columns(sources)
+    for name, values in raw.items():
+        found = kind(values)
+        if name in text or found is Kind.EMPTY:
             continue
-        new = complete & categories.unknown(raw[name], levels)
-        if new.any():
-            listed = list_some(sorted(set(map(str, raw[name][new]))))
-            notes.append(
-                f"{int(new.sum())} rows are not predicted: column {name!r} holds {listed}, which"
-                " the fit has not seen"
-            )
-        complete = complete & ~new
-    return complete, notes
+        if (found in (Kind.DATE, Kind.DURATION)) != (name in model.dates):
+            had, has = ("dates", "none") if name in model.dates else ("no dates", "dates")
+            raise ProblemError(f"column {name!r} held {had} when the model was fitted, now {has}")
 
 
 def _limits(model: Model, axis: np.ndarray, corrected: np.ndarray) -> list[str]:
