@@ -161,10 +161,11 @@ def predict(model: Model, data: Any) -> Predictions:
         inside = (axis >= part.lower) & (axis < part.upper)
         corrected = np.where(inside, corrected + rows.sum(part.terms), corrected)
         region[inside] = number
+    # Whether a row without a place on the axis lies in a region is not known.
+    corrected[np.isnan(axis)] = np.nan
     return Predictions(
         physics=physics,
-        # Whether a row without a place on the axis lies in a region is not known.
-        corrected=np.where(np.isnan(axis), np.nan, corrected),
+        corrected=corrected,
         region=region,
         response=rows.values(model.response) if measured else None,
         notes=(*rows.new_levels(), *_limits(model, axis, corrected)),
