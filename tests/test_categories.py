@@ -56,6 +56,14 @@ def test_declared_levels_keep_their_order_and_unused_ones_are_left_out():
     assert read(frame, physics=["kind"], intercept=True).physics.names[1:] == ("kind[b]", "kind[a]")
 
 
+def test_text_and_numbers_in_one_column_are_text():
+    table = {**TABLE, "pipe": np.array([1, "S", 2, 1, "S", 2], object)}
+    found = read(table, physics=["C(pipe)"], where="pipe != '2'", intercept=True)
+    assert found.physics.names == ("intercept", "pipe[S]")
+    assert found.design[:, 1].tolist() == [0, 1, 0, 1]
+    assert read(table, block="pipe").block.tolist() == [0, 2, 1, 0, 2, 1]
+
+
 def test_levels_are_those_of_the_rows_in_use():
     found = read(physics=["kind"], intercept=True, where="kind != 'c'")
     assert found.physics.names == ("intercept", "kind[b]")

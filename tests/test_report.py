@@ -224,6 +224,21 @@ def test_terminal_report_fits_80_columns_without_colour(name, data):
     assert words.TITLES[name].upper() in text
 
 
+@pytest.mark.parametrize("offset, bars", [(0.0, True), (1.7e12, False)])
+def test_no_number_of_the_map_is_cut(data, offset, bars):
+    summary = summary_of("discrepancy", data)
+    cells = tuple(
+        dataclasses.replace(cell, lower=cell.lower + offset, upper=cell.upper + offset)
+        for cell in summary.cells
+    )
+    for width in (80, 50):
+        text = printed(dataclasses.replace(summary, cells=cells), width=width)
+        assert "…" not in text
+        assert max(map(len, text.splitlines())) <= width
+        assert ("residual rms" in text) == (bars and width == 80)
+        assert re.search(r" 3\.7 +\+3\.3 +-868\.6 +◆ flagged", text)
+
+
 def test_terminal_report_says_where_what_and_how_sure(data):
     text = printed(summary_of("discrepancy", data))
     assert "+ 0.2 x^3   for x >= 1.000" in text

@@ -141,7 +141,7 @@ def label(column: str, level: str | float) -> str:
 def unknown(values: np.ndarray, known: Sequence[str | float]) -> np.ndarray:
     """Rows of a column ``(n,)`` whose level is not among the known ones; missing ones are not."""
     if all(isinstance(level, str) for level in known):
-        present = np.array([value in known for value in values.tolist()], bool)
+        present = np.array([str(value) in known for value in values.tolist()], bool)
     else:
         present = np.isin(numbers("", values), np.asarray(known, float))
     return ~present & ~missing(values)

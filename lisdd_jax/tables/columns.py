@@ -74,6 +74,16 @@ def _kind_of_objects(known: np.ndarray) -> Kind:
     return Kind.TEXT if np.isnan(read).all() else Kind.MIXED
 
 
+def as_text(values: np.ndarray) -> np.ndarray:
+    """A column in which any value is text, all as text; missing values and other columns stay."""
+    if values.dtype.kind != "O" or not any(isinstance(value, str) for value in values):
+        return values
+    known = ~missing(values)
+    found = values.copy()
+    found[known] = [str(value) for value in values[known]]
+    return found
+
+
 def numbers(name: str, values: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
     """A column as float64, with NaN for missing values.
 

@@ -9,7 +9,7 @@ from lisdd_jax import expressions
 from lisdd_jax.expressions import tree
 from lisdd_jax.expressions.tree import Expression, ExpressionError, Membership
 from lisdd_jax.library import Term
-from lisdd_jax.tables.columns import and_more, missing, numbers
+from lisdd_jax.tables.columns import and_more, as_text, missing, numbers
 from lisdd_jax.tables.errors import ProblemError
 
 
@@ -102,7 +102,9 @@ def evaluate_condition(
     num_rows = len(next(iter(raw.values())))
     names = expressions.column_names(condition)
     text = text_columns([condition])
-    columns = {name: raw[name] if name in text else numbers(name, raw[name]) for name in names}
+    columns = {
+        name: as_text(raw[name]) if name in text else numbers(name, raw[name]) for name in names
+    }
     try:
         values = np.asarray(expressions.evaluate(condition, columns, xp=np))
     except ExpressionError as error:
@@ -152,7 +154,7 @@ def columns_in_use(
     columns = {}
     for name in used:
         if name in text:
-            columns[name] = raw[name][complete]
+            columns[name] = as_text(raw[name][complete])
             continue
         values = numbers(name, raw[name], complete)
         infinite = complete & np.isinf(values)
