@@ -20,7 +20,7 @@ import pytest
 from rich.console import Console
 
 import lisdd_jax
-from lisdd_jax.cli import arguments, environment, execution, main, waiting
+from lisdd_jax.cli import arguments, environment, execution, waiting
 from lisdd_jax.config import Config
 from lisdd_jax.tables import problem, spec
 
@@ -33,17 +33,6 @@ SQUARES = ["--library", "x^2", "v"]
 def no_cache(monkeypatch, tmp_path):
     monkeypatch.setenv(environment.CACHE_VARIABLE, "")
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return call
 
 
 @pytest.fixture

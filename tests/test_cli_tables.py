@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import lisdd_jax
-from lisdd_jax.cli import application, environment, init, main
+from lisdd_jax.cli import application, environment, init
 from lisdd_jax.study import study_spec
 from lisdd_jax.tables import spec
 
@@ -29,17 +29,6 @@ def here(monkeypatch, tmp_path):
     monkeypatch.setenv(environment.CACHE_VARIABLE, "")
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return call
 
 
 def test_check_tells_what_a_table_holds(cli):

@@ -150,7 +150,8 @@ MinRowsPerCell = Annotated[
 ]
 
 
-def _checked_seed(value: int | None) -> int | None:
+def checked_seed(value: int | None) -> int | None:
+    """The seed of an option, refused where the random numbers cannot take it."""
     try:
         check_seed(value)
     except ValueError as error:
@@ -170,7 +171,7 @@ Seed = Annotated[
         help=r"Seed of starts and splits. \[0]",
         metavar="N",
         show_default=False,
-        callback=_checked_seed,
+        callback=checked_seed,
     ),
 ]
 Float32 = Annotated[
