@@ -78,7 +78,7 @@ def test_booleans_are_0_and_1_and_dates_are_no_category():
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"physics": ["C(x)*2"]}, "C(...) must hold the name of a column and stand alone"),
+        ({"physics": ["C(x)*2"]}, "physics: C(...) must hold the name of a column and stand alone"),
         ({"physics": ["C(x + 1)"]}, "C(...) must hold the name of a column and stand alone"),
         ({"physics": ["2*C(kind)"]}, "unknown function 'C'"),
         ({"physics": ["C(knd)"]}, "physics: unknown column 'knd' in 'knd'; did you mean 'kind'?"),
@@ -100,6 +100,14 @@ def test_what_is_no_category_is_refused(changes, words):
     with pytest.raises((ExpressionError, ProblemError, TableError)) as caught:
         read(**changes)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["1,5", "12 %", "$5", "1'000", "1 000"])
+def test_numbers_that_were_not_read_are_no_category(value):
+    table = {"y": [1.0, 2.0, 3.0], "x": [1.0, 2.0, 3.0], "k": [value, "a", value]}
+    with pytest.raises(TableError, match="column 'k' must hold numbers, got"):
+        read(table, physics=["k"])
+    assert len(read(table, physics=["C(k)"]).physics) == 2
 
 
 def test_a_column_of_notes_is_no_category():
@@ -141,8 +149,8 @@ def test_scales_of_the_noise_are_positive():
 
 def test_unknown_levels_of_another_table():
     text = np.array(["a", "z", None], object)
-    assert categories.unknown(text, ("a", "b")).tolist() == [False, True, False]
-    assert categories.unknown(np.array([1.0, 4.0, np.nan]), (1.0, 2.0)).tolist() == [
+    assert categories.unknown("k", text, ("a", "b")).tolist() == [False, True, False]
+    assert categories.unknown("k", np.array([1.0, 4.0, np.nan]), (1.0, 2.0)).tolist() == [
         False,
         True,
         False,

@@ -1,5 +1,6 @@
 """Categories as indicators: ``C(kind)``, or a column of text by its name, in physics or library."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,10 @@ from lisdd_jax.library import Term
 from lisdd_jax.tables.columns import Kind, kind, missing, numbers
 from lisdd_jax.tables.errors import ProblemError
 from lisdd_jax.tables.table import Levels
+
+_CALL = re.compile(r"\s*C\s*\(")
+#: Digits and marks only: a number as people write it, rather than the name of a level.
+_LIKE_A_NUMBER = re.compile(r"[+-]?[€$£]?\s*\d[\d.,'’ ]*[%€$£]?")
 
 MAX_LEVELS = 64
 """Levels of a category; a column with more of them is a name or a note rather than a group."""
@@ -44,39 +49,46 @@ class Coding:
     note: str
 
 
-def parse(text: str) -> Category | None:
-    """The category that ``C(kind)`` stands for; None for any other text.
+def is_call(text: str) -> bool:
+    """Whether a text begins as ``C(kind)`` does."""
+    return bool(_CALL.match(text))
+
+
+def parse(text: str) -> Category:
+    """The category that ``C(kind)`` stands for.
 
     Raises:
-      ExpressionError: ``C(...)`` holds something else than the name of a column.
+      ExpressionError: it holds something else than the name of a column, or more follows.
 
     Example:
-      >>> parse("C(day)"), parse("day^2")
-      (Category(column='day'), None)
+      >>> parse("C(day)")
+      Category(column='day')
     """
-    if not text.lstrip().startswith("C"):
-        return None
+    # The five are: C, bracket, name, bracket, end.
     found = tokens.tokenize(text)
-    if len(found) < 3 or (found[0].kind, found[0].value, found[1].value) != ("name", "C", "("):
-        return None
-    name, closing = found[2], found[3:]
-    ends = [token.value for token in closing[:1]] == [")"] and closing[1:][0].kind == "end"
-    if name.kind not in ("name", "quoted") or not ends:
+    named = len(found) == 5 and found[2].kind in ("name", "quoted") and found[3].value == ")"
+    if not named:
         raise ExpressionError(
             "C(...) must hold the name of a column and stand alone, got"
             f" {tree.shorten(text)!r}; one level within an expression is written (kind == 'level')"
         )
-    return Category(name.value)
+    return Category(found[2].value)
 
 
 def is_category(values: np.ndarray, levels: Levels | None) -> bool:
     """Whether a column is one of text, so that its bare name stands for its indicators.
 
+    Text that is like a number, such as ``1,5`` or ``12 %``, is none: it would be taken for one.
+
     Args:
       values: ``(n,)`` of the rows in use.
       levels: declared ones, if any.
     """
-    return levels is not None or (values.dtype.kind == "O" and kind(values) is Kind.TEXT)
+    if levels is not None:
+        return True
+    if values.dtype.kind != "O" or kind(values) is not Kind.TEXT:
+        return False
+    return not any(_LIKE_A_NUMBER.fullmatch(value.strip()) for value in set(values.tolist()))
 
 
 def code(
@@ -138,12 +150,12 @@ def label(column: str, level: str | float) -> str:
     return f"{column}[{_text(level)}]"
 
 
-def unknown(values: np.ndarray, known: Sequence[str | float]) -> np.ndarray:
+def unknown(name: str, values: np.ndarray, known: Sequence[str | float]) -> np.ndarray:
     """Rows of a column ``(n,)`` whose level is not among the known ones; missing ones are not."""
     if all(isinstance(level, str) for level in known):
         present = np.array([str(value) in known for value in values.tolist()], bool)
     else:
-        present = np.isin(numbers("", values), np.asarray(known, float))
+        present = np.isin(numbers(name, values), np.asarray(known, float))
     return ~present & ~missing(values)
 
 
@@ -152,7 +164,7 @@ def _levels(name: str, values: np.ndarray, declared: Levels | None) -> Levels:
         present = set(values.tolist())
         return tuple(level for level in declared if level in present)  # type: ignore[return-value]
     if values.dtype.kind == "O" and kind(values) in (Kind.TEXT, Kind.MIXED):
-        return tuple(sorted({str(value) for value in values}))
+        return tuple(sorted(set(map(str, values.tolist()))))
     return tuple(sorted(set(numbers(name, values).tolist())))
 
 

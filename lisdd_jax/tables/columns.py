@@ -62,16 +62,19 @@ def kind(values: np.ndarray) -> Kind:
 def _kind_of_objects(known: np.ndarray) -> Kind:
     if not known.size:
         return Kind.EMPTY
-    if all(isinstance(value, bool | np.bool_) for value in known):
+    inferred = import_pandas().api.types.infer_dtype(known, skipna=False)
+    if inferred == "boolean":
         return Kind.BOOLEAN
-    read = _floats(known)
-    if not np.isnan(read).any():
-        return Kind.NUMBER
-    if dates.parse(known) is not None or dates.ambiguous(known):
+    different = import_pandas().unique(known) if inferred == "string" else known
+    # Dates first: their text is known by its beginning, and no number has such a one.
+    if dates.parse(different) is not None or dates.ambiguous(different):
         return Kind.DATE
-    if not all(isinstance(value, str) for value in known):
-        return Kind.OTHER if np.isnan(read).all() else Kind.MIXED
-    return Kind.TEXT if np.isnan(read).all() else Kind.MIXED
+    read = np.isnan(_floats(different))
+    if not read.any():
+        return Kind.NUMBER
+    if inferred != "string":
+        return Kind.OTHER if read.all() else Kind.MIXED
+    return Kind.TEXT if read.all() else Kind.MIXED
 
 
 def as_text(values: np.ndarray) -> np.ndarray:
@@ -109,13 +112,11 @@ def numbers(name: str, values: np.ndarray, rows: np.ndarray | None = None) -> np
         raise TableError(f"column {name!r} must hold real numbers, got {values.dtype}")
     wanted = ~missing(values) if rows is None else rows & ~missing(values)
     found = np.full(values.shape, np.nan)
-    found[wanted] = _floats(values[wanted])
+    moments = dates.parse(values[wanted])
+    found[wanted] = _floats(values[wanted]) if moments is None else dates.days(moments)
     bad = wanted & np.isnan(found)
     if bad.any():
-        moments = dates.parse(values[wanted])
-        if moments is None:
-            raise _no_number(name, values, bad, wanted)
-        found[wanted] = dates.days(moments)
+        raise _no_number(name, values, bad, wanted)
     return found
 
 
@@ -149,8 +150,13 @@ def describe_dates(
 
 def _floats(known: np.ndarray) -> np.ndarray:
     """Objects as floats, NaN for those that do not read as one."""
-    if any(isinstance(value, str) for value in known):
-        pandas = import_pandas()
+    pandas = import_pandas()
+    inferred = pandas.api.types.infer_dtype(known, skipna=False)
+    if inferred == "string":
+        # Each different text once: a failed attempt is slow.
+        codes, different = pandas.factorize(known)
+        return np.asarray(pandas.to_numeric(different, errors="coerce"), np.float64)[codes]
+    if inferred.startswith("mixed"):
         # As objects: of dates alone, pandas would make numbers.
         series = pandas.Series(known, dtype=object)
         return np.asarray(pandas.to_numeric(series, errors="coerce"), np.float64)

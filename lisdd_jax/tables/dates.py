@@ -7,6 +7,7 @@ import numpy as np
 from lisdd_jax.tables.errors import import_pandas
 
 _DAY = np.timedelta64(1, "D")
+_BEGINNING = re.compile(r"\s*(\d{4}[-/]\d|\d{1,2}[./-]\d{1,2}[./-]\d{4})")
 # Day or month first, as people write them; a date that begins with the year is ISO 8601.
 _WRITTEN = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{4}( \d{1,2}:\d{2}(:\d{2})?)?")
 
@@ -53,23 +54,30 @@ def parse(known: np.ndarray) -> np.ndarray | None:
     """
     if not known.size:
         return None
-    if all(isinstance(value, str) for value in known):
-        texts = np.char.strip(known.astype(str))
+    texts = _texts(known)
+    if texts is not None:
         found = _read(texts, "ISO8601")
         if found is not None:
             return found
         orders = _orders(texts)
         return orders[0] if len(orders) == 1 else None
-    if any(isinstance(value, str | bool | int | float | np.number) for value in known):
-        return None
-    return _read(known, None)
+    inferred = import_pandas().api.types.infer_dtype(known, skipna=False)
+    return _read(known, None) if inferred in ("date", "datetime", "datetime64") else None
 
 
 def ambiguous(known: np.ndarray) -> bool:
     """Whether values are dates of which the day or the month may stand first."""
-    if not known.size or not all(isinstance(value, str) for value in known):
-        return False
-    return len(_orders(np.char.strip(known.astype(str)))) > 1
+    texts = _texts(known)
+    return texts is not None and len(_orders(texts)) > 1
+
+
+def _texts(known: np.ndarray) -> np.ndarray | None:
+    """Values without blanks around them if all are text and the first begins as dates do."""
+    if not known.size or not _BEGINNING.match(str(known[0])):
+        return None
+    if import_pandas().api.types.infer_dtype(known, skipna=False) != "string":
+        return None
+    return np.char.strip(known.astype(str))
 
 
 def _orders(texts: np.ndarray) -> list[np.ndarray]:

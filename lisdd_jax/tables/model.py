@@ -209,7 +209,7 @@ class _Rows:
     def _is_new(self, name: str) -> np.ndarray:
         if name not in self.levels or name not in self.raw:
             return np.zeros(self.num_rows, bool)
-        return categories.unknown(self.raw[name], self.levels[name])
+        return categories.unknown(name, self.raw[name], self.levels[name])
 
 
 def _check_dates(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lisdd_jax.tables.columns import Kind, kind, missing, numbers
-from lisdd_jax.tables.errors import TableError
+from lisdd_jax.tables.columns import Kind, kind, numbers
+from lisdd_jax.tables.errors import TableError, import_pandas
 from lisdd_jax.tables.table import Table
 
 FAR_SHARE = 0.05
@@ -71,52 +71,37 @@ def look_over(table: Table) -> Overview:
     Raises:
       TableError: the file cannot be read to its end.
     """
-    raw = table.read(table.names)
-    codes = {name: _codes(values) for name, values in raw.items()}
-    seen: dict[tuple[bytes, tuple[str, ...]], str] = {}
-    columns = []
-    for name, values in raw.items():
-        # Codes follow the order of the values, so that these must be equal as well.
-        content = (codes[name].tobytes(), tuple(_different(values).astype(str)))
+    pandas = import_pandas()
+    seen: dict[tuple[bytes, bytes], str] = {}
+    columns, codes = [], {}
+    for name, values in table.read(table.names).items():
+        # Equal values have equal codes, in the order in which they first appear.
+        codes[name], different = pandas.factorize(values)
+        content = (codes[name].tobytes(), str(different.tolist()).encode())
         same_as = seen.setdefault(content, name)
-        columns.append(_look_at(name, values, "" if same_as == name else same_as))
-    absent = np.logical_or.reduce([missing(values) for values in raw.values()])
-    stacked = np.stack(list(codes.values()), axis=1)
-    repeated = table.num_rows - len(np.unique(stacked, axis=0)) if table.num_rows else 0
+        column = _look_at(name, values, codes[name], different)
+        columns.append(dataclasses.replace(column, same_as="" if same_as == name else same_as))
+    frame = pandas.DataFrame(codes)
     return Overview(
         num_rows=table.num_rows,
         columns=tuple(columns),
-        complete=int((~absent).sum()),
-        repeated=repeated,
+        complete=int((frame >= 0).all(axis=1).sum()),
+        repeated=int(frame.duplicated().sum()),
     )
 
 
-def _different(values: np.ndarray) -> np.ndarray:
-    known = values[~missing(values)]
-    return np.unique(known.astype(str) if known.dtype.kind == "O" else known)
-
-
-def _codes(values: np.ndarray) -> np.ndarray:
-    """Equal values as equal integers; missing ones equal each other."""
-    shown = values.astype(str) if values.dtype.kind == "O" else values
-    return np.where(missing(values), -1, np.unique(shown, return_inverse=True)[1])
-
-
-def _look_at(name: str, values: np.ndarray, same_as: str) -> ColumnOverview:
-    known = values[~missing(values)]
+def _look_at(
+    name: str, values: np.ndarray, codes: np.ndarray, different: np.ndarray
+) -> ColumnOverview:
     plain = ColumnOverview(
-        name=name,
-        kind=kind(values),
-        missing=len(values) - len(known),
-        distinct=len(_different(values)),
-        same_as=same_as,
+        name=name, kind=kind(values), missing=int((codes < 0).sum()), distinct=len(different)
     )
     if plain.kind is Kind.EMPTY:
         return plain
     if plain.kind in (Kind.TEXT, Kind.BOOLEAN):
-        levels, counts = np.unique(known.astype(str), return_counts=True)
+        counts = np.bincount(codes[codes >= 0])
         order = np.argsort(-counts, kind="stable")
-        listed = tuple((str(levels[k]), int(counts[k])) for k in order)
+        listed = tuple((str(different[k]), int(counts[k])) for k in order)
         return dataclasses.replace(plain, levels=listed)
     try:
         figures = numbers(name, values)

@@ -1,7 +1,8 @@
 """The parts of a diagnosis read from text: a column's name, an expression, or a category."""
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -44,10 +45,8 @@ def read_term(role: str, text: str, names: Sequence[str]) -> Term:
     """
     if text in names:
         return Term.from_expression(Column(text))
-    try:
+    with _in_role(role):
         return Term.from_expression(expressions.parse(text, names))
-    except ExpressionError as error:
-        raise ExpressionError(f"{role}: {error}", error.position) from None
 
 
 def read_parts(
@@ -71,22 +70,26 @@ def read_parts(
 
 def _read_part(role: str, given: str | Expression | Term, names: Sequence[str]) -> Part:
     if isinstance(given, str):
-        category = None if given in names else categories.parse(given)
-        if category is None:
+        if given in names or not categories.is_call(given):
             return read_term(role, given, names)
-        _check(role, Column(category.column), names)
-        return category
+        with _in_role(role):
+            category = categories.parse(given)
+            expressions.check_columns(Column(category.column), names)
+            return category
     term = Term.from_expression(given) if isinstance(given, Expression) else given
     if not isinstance(term, Term) or not isinstance(term.source, Expression):
         what = f"the function {term.name!r}" if isinstance(term, Term) else repr(term)
         raise ProblemError(f"{role} must hold expressions over columns of the table, got {what}")
-    _check(role, term.source, names)
+    with _in_role(role):
+        expressions.check_columns(term.source, names)
     return term
 
 
-def _check(role: str, expression: Expression, names: Sequence[str]) -> None:
+@contextmanager
+def _in_role(role: str) -> Iterator[None]:
+    """Say in an error which part it is about."""
     try:
-        expressions.check_columns(expression, names)
+        yield
     except ExpressionError as error:
         raise ExpressionError(f"{role}: {error}", error.position) from None
 
