@@ -1,6 +1,7 @@
 """A look over a table, and the optional arguments that a problem brings along."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -36,6 +37,20 @@ def test_every_column_is_described():
     assert "got 'three' in data row 3" in columns["mixed"].fault
     assert (columns["blank"].kind, columns["blank"].missing) == (Kind.EMPTY, 8)
     assert (columns["day"].kind, columns["day"].upper) == (Kind.DATE, 18263.0)
+
+
+def test_columns_of_no_use_and_tables_without_rows_are_described_too():
+    nested = pa.table({"l": [[1], [1, 2], None, [1]], "c": [1.0, 2.0, 3.0, 1.0]})
+    found = overview.look_over(as_table(nested))
+    assert (found.columns[0].kind, found.columns[0].distinct, found.repeated) == (Kind.OTHER, 2, 1)
+    assert found.columns[0].missing == 1
+    schema = {"x": pa.float64(), "d": pa.date32(), "b": pa.bool_(), "s": pa.string()}
+    empty = overview.look_over(as_table(pa.schema(schema).empty_table()))
+    assert empty.num_rows == empty.repeated == 0
+    assert {column.kind for column in empty.columns} == {Kind.EMPTY}
+    odd = overview.look_over(as_table({"z": np.array([1j, 2j]), "i": np.array([1.0, np.inf])}))
+    assert odd.columns[0].kind is Kind.OTHER
+    assert odd.columns[1].outliers == (2,)
 
 
 def test_rows_that_come_again_are_counted():

@@ -31,6 +31,16 @@ class Kind(enum.Enum):
     EMPTY = "empty"
 
 
+_KINDS = {
+    "b": Kind.BOOLEAN,
+    "i": Kind.NUMBER,
+    "u": Kind.NUMBER,
+    "f": Kind.NUMBER,
+    "M": Kind.DATE,
+    "m": Kind.DURATION,
+}
+
+
 def missing(values: np.ndarray) -> np.ndarray:
     """Where a column has no value ``(n,)``."""
     match values.dtype.kind:
@@ -45,23 +55,15 @@ def missing(values: np.ndarray) -> np.ndarray:
 
 def kind(values: np.ndarray) -> Kind:
     """What the values of a column are."""
-    match values.dtype.kind:
-        case "b":
-            return Kind.BOOLEAN
-        case "M":
-            return Kind.DATE
-        case "m":
-            return Kind.DURATION
-        case "f" | "i" | "u":
-            return Kind.EMPTY if missing(values).all() else Kind.NUMBER
-        case "O":
-            return _kind_of_objects(values[~missing(values)])
-    return Kind.OTHER
+    known = values[~missing(values)]
+    if not known.size:
+        return Kind.EMPTY
+    if values.dtype.kind == "O":
+        return _kind_of_objects(known)
+    return _KINDS.get(values.dtype.kind, Kind.OTHER)
 
 
 def _kind_of_objects(known: np.ndarray) -> Kind:
-    if not known.size:
-        return Kind.EMPTY
     inferred = import_pandas().api.types.infer_dtype(known, skipna=False)
     if inferred == "boolean":
         return Kind.BOOLEAN

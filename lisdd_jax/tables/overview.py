@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lisdd_jax.tables.columns import Kind, kind, numbers
+from lisdd_jax.tables.columns import Kind, kind, missing, numbers
 from lisdd_jax.tables.errors import TableError, import_pandas
 from lisdd_jax.tables.table import Table
 
@@ -76,7 +76,7 @@ def look_over(table: Table) -> Overview:
     columns, codes = [], {}
     for name, values in table.read(table.names).items():
         # Equal values have equal codes, in the order in which they first appear.
-        codes[name], different = pandas.factorize(values)
+        codes[name], different = _factorize(values)
         content = (codes[name].tobytes(), str(different.tolist()).encode())
         same_as = seen.setdefault(content, name)
         column = _look_at(name, values, codes[name], different)
@@ -88,6 +88,17 @@ def look_over(table: Table) -> Overview:
         complete=int((frame >= 0).all(axis=1).sum()),
         repeated=int(frame.duplicated().sum()),
     )
+
+
+def _factorize(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Codes ``(n,)`` of the different values, -1 where missing, and these values."""
+    pandas = import_pandas()
+    try:
+        return pandas.factorize(values)
+    except TypeError:
+        # Lists and the like, which cannot be compared but by how they are written.
+        shown = pandas.Series(list(map(str, values)), dtype=object).mask(missing(values))
+        return pandas.factorize(shown)
 
 
 def _look_at(
