@@ -81,6 +81,8 @@ def _parse_text(source: Source, found: Dialect) -> Table:
                 header=0,
                 names=list(names),
                 decimal=found.decimal,
+                # Every number to its last bit, which older releases miss.
+                float_precision="round_trip",
                 # Else pandas takes a first column without a name for an index.
                 index_col=False,
                 low_memory=False,
