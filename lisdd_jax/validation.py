@@ -4,7 +4,9 @@ Shapes, types and names are checked always. Values are checked where they are co
 trace the same conditions end in a status.
 """
 
+import functools
 import operator
+import warnings
 from typing import Any
 
 import jax
@@ -56,7 +58,7 @@ def float_array(name: str, value: Any) -> jax.Array:
 
 
 def _from_host(name: str, value: Any) -> jax.Array:
-    array = np.asarray(value)
+    array = _plain_array(name, value)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got {array.dtype}")
     if array.dtype.kind in "iub":
@@ -64,7 +66,34 @@ def _from_host(name: str, value: Any) -> jax.Array:
         array = array.astype(np.float64)
     if array.dtype == np.float64 and jnp.result_type(float) == jnp.float32:
         _refuse_lost_variation(name, array)
+        if getattr(value, "dtype", None) == np.float64:
+            _say_once_that_precision_is_lost()
     return jnp.asarray(array)
+
+
+def _plain_array(name: str, value: Any) -> np.ndarray:
+    """A host array in which masked values are NaN, and numbers have at most 64 bits."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        if value.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must hold real numbers, got {value.dtype}")
+        floats: Any = value.astype(np.result_type(value.dtype, np.float32))
+        value = floats.filled(np.nan)
+    array = np.asarray(value)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        # JAX has no longer numbers; what double precision cannot hold becomes infinite, or zero.
+        with np.errstate(over="ignore", under="ignore"):
+            return array.astype(np.float64)
+    return array
+
+
+@functools.cache
+def _say_once_that_precision_is_lost() -> None:
+    warnings.warn(
+        "float64 input is computed in float32, as JAX is set; for double precision switch"
+        " jax_enable_x64 on before anything else",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def _refuse_lost_variation(name: str, array: np.ndarray) -> None:

@@ -58,3 +58,17 @@ def compilations():
     jax.monitoring.register_event_duration_secs_listener(note)
     yield seen
     jax.monitoring.unregister_event_duration_listener(note)
+
+
+@pytest.fixture
+def cli(capsys):
+    """Run a command line in this process; returns exit code, stdout and stderr."""
+    from lisdd_jax.cli import main
+
+    def call(*words):
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    return call

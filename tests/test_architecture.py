@@ -11,8 +11,6 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ROOT = REPOSITORY / "lisdd_jax"
-# The reading of tables, in modules or in a folder of its own.
-TABLES = {"tables", "table_files", "complete_cases", "problem", "spec"}
 # Imports point to the same line or up in this list; a module of no line has no place yet.
 LAYERS = [
     {"numerics"},
@@ -25,7 +23,7 @@ LAYERS = [
     {"published", "default"},
     {"candidates", "diagnosis"},
     {"prediction"},
-    {"hybrid", "study", *TABLES},
+    {"hybrid", "study", "tables"},
     {"report"},
     {"cli"},
 ]
@@ -144,7 +142,7 @@ def test_settings_of_jax_are_never_changed():
 
 
 def test_the_root_holds_few_modules():
-    names = {path.stem for path in ROOT.glob("*.py")} - {"__init__"} - TABLES
+    names = {path.stem for path in ROOT.glob("*.py")} - {"__init__"}
     assert len(names) <= MOST_ROOT_MODULES, sorted(names)
 
 

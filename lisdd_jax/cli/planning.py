@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 
 from lisdd_jax.cli import environment
-from lisdd_jax.cli.failure import Failure
-from lisdd_jax.cli.study_options import Float32, ProgressLine, Seed, in_sentences, say_written
+from lisdd_jax.cli.failure import Failure, in_sentences
+from lisdd_jax.cli.outputs import say_written
+from lisdd_jax.cli.study_options import Float32, ProgressLine, Seed
 from lisdd_jax.config import MODES
 from lisdd_jax.report import files
 from lisdd_jax.study.experiments import scenarios

@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lisdd_jax.cli import environment, planning
-from lisdd_jax.cli.failure import Failure
-from lisdd_jax.cli.study_options import Float32, ProgressLine, Seed, in_sentences, say_written
+from lisdd_jax.cli.failure import Failure, in_sentences
+from lisdd_jax.cli.outputs import say_written
+from lisdd_jax.cli.study_options import Float32, ProgressLine, Seed
 from lisdd_jax.report import figures, files, paper_figures, reproduction_report
 from lisdd_jax.study.engine import StudyResult
 from lisdd_jax.study.experiments import reproduction

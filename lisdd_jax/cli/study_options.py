@@ -1,52 +1,23 @@
-"""What the commands for studies share: options, errors as sentences, progress."""
+"""What the commands for studies share: options and progress."""
 
-import functools
-import logging
 import sys
 import time
-from collections.abc import Callable
-from typing import Annotated, Any, TextIO
+from typing import Annotated, TextIO
 
 import typer
-from rich.console import Console
 
-from lisdd_jax import validation
-from lisdd_jax.cli.failure import Failure
-from lisdd_jax.study.engine import Progress, ReplicationError
+from lisdd_jax.cli.options import checked_seed
+from lisdd_jax.study.engine import Progress
 
 # A batch log shows life without growing long.
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-def _check_seed(value: int) -> int:
-    try:
-        return validation.check_seed("--seed", value)
-    except ValueError as error:
-        raise Failure(str(error)) from None
-
-
 Seed = Annotated[
     int,
-    typer.Option("--seed", help="Seed of all random numbers.", metavar="N", callback=_check_seed),
+    typer.Option("--seed", help="Seed of all random numbers.", metavar="N", callback=checked_seed),
 ]
 Float32 = Annotated[bool, typer.Option("--float32/--float64", help="Precision.")]
-
-
-def in_sentences(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn errors of the input into one sentence."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
-        # JAX logs a failure behind a callback with its traceback; here it becomes a sentence.
-        logging.getLogger("jax").setLevel(logging.CRITICAL + 1)
-        try:
-            command(*args, **kwargs)
-        except (ValueError, OSError, MemoryError, ReplicationError) as error:
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise Failure(str(error)) from error
-
-    return wrapped
 
 
 class ProgressLine:
@@ -74,8 +45,3 @@ class ProgressLine:
 
     def _is_due(self) -> bool:
         return time.monotonic() - self._said_at >= _SECONDS_BETWEEN_LINES
-
-
-def say_written(console: Console, path: object) -> None:
-    """Name a file that was written."""
-    console.print(f"Written: {path}", style="dim", markup=False, highlight=False)

@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lisdd_jax import expressions, tables
+from lisdd_jax import expressions
 from lisdd_jax.expressions import tree
 from lisdd_jax.expressions.tree import Expression, ExpressionError, Membership
-
-
-class ProblemError(ValueError):
-    """A diagnosis that cannot be set up from the table."""
+from lisdd_jax.library import Term
+from lisdd_jax.tables.columns import and_more, as_text, missing, numbers
+from lisdd_jax.tables.errors import ProblemError
 
 
 class Rows(NamedTuple):
@@ -66,8 +65,10 @@ def select(
       ExpressionError, TableError: the condition does not fit the columns.
     """
     num_rows = len(next(iter(raw.values())))
-    holds, unknown = _evaluate_condition(raw, condition, num_rows)
-    absent = {name: tables.missing(raw[name]) & (holds | unknown) for name in used}
+    holds, unknown = np.ones(num_rows, bool), np.zeros(num_rows, bool)
+    if condition is not None:
+        holds, unknown = evaluate_condition("where", raw, condition)
+    absent = {name: missing(raw[name]) & (holds | unknown) for name in used}
     incomplete = np.logical_or.reduce([unknown, *absent.values()])
     complete = holds & ~incomplete
     counts = {name: int(rows.sum()) for name, rows in absent.items() if rows.any()}
@@ -82,28 +83,39 @@ def select(
     return Selection(complete, np.flatnonzero(complete), rows, counts)
 
 
-def _evaluate_condition(
-    raw: Mapping[str, np.ndarray], condition: Expression | None, num_rows: int
+def evaluate_condition(
+    role: str, raw: Mapping[str, np.ndarray], condition: Expression
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where the condition holds, and where it is unknown for want of a value."""
-    if condition is None:
-        return np.ones(num_rows, bool), np.zeros(num_rows, bool)
+    """Where a condition holds, and where it is unknown for want of a value.
+
+    Args:
+      role: of the condition, for messages.
+      raw: columns ``(n,)`` as read.
+      condition: over the columns.
+
+    Returns:
+      Two arrays ``(n,)`` bool.
+
+    Raises:
+      ExpressionError, TableError: the condition does not fit the columns.
+    """
+    num_rows = len(next(iter(raw.values())))
     names = expressions.column_names(condition)
-    text = _text_columns([condition])
+    text = text_columns([condition])
     columns = {
-        name: raw[name] if name in text else tables.numbers(name, raw[name]) for name in names
+        name: as_text(raw[name]) if name in text else numbers(name, raw[name]) for name in names
     }
     try:
         values = np.asarray(expressions.evaluate(condition, columns, xp=np))
     except ExpressionError as error:
-        raise ExpressionError(f"where: {error}") from None
+        raise ExpressionError(f"{role}: {error}") from None
     values = np.broadcast_to(values, (num_rows,))
     unknown = np.isnan(values)
     return (values != 0) & ~unknown, unknown
 
 
-def _no_rows_left(rows: Rows, missing: Mapping[str, int]) -> str:
-    worst = max(missing.items(), key=lambda item: item[1], default=None)
+def _no_rows_left(rows: Rows, counts: Mapping[str, int]) -> str:
+    worst = max(counts.items(), key=lambda item: item[1], default=None)
     where = f" (most in column {worst[0]!r}: {worst[1]})" if worst else ""
     return (
         f"no rows are left to use: of {rows.read} read, {rows.excluded} do not meet the row filter"
@@ -111,7 +123,7 @@ def _no_rows_left(rows: Rows, missing: Mapping[str, int]) -> str:
     )
 
 
-def _text_columns(sources: Iterable[Expression]) -> set[str]:
+def text_columns(sources: Iterable[Expression]) -> set[str]:
     """Columns that are compared with text."""
     nodes = (node for source in sources for node in tree.walk(source))
     return {
@@ -137,20 +149,54 @@ def columns_in_use(
     Raises:
       TableError, ProblemError: a value in use is no number, or infinite.
     """
-    text = _text_columns(sources)
+    text = text_columns(sources)
     used = dict.fromkeys(name for s in sources for name in expressions.column_names(s))
     columns = {}
     for name in used:
         if name in text:
-            columns[name] = raw[name][complete]
+            columns[name] = as_text(raw[name][complete])
             continue
-        values = tables.numbers(name, raw[name], complete)
+        values = numbers(name, raw[name], complete)
         infinite = complete & np.isinf(values)
         if infinite.any():
             row = int(np.argmax(infinite))
             raise ProblemError(
                 f"column {name!r} must be finite, got {values[row]} in data row"
-                f" {tables.and_more(row, infinite)}; correct it or exclude it by a row filter"
+                f" {and_more(row, infinite)}; correct it or exclude it by a row filter"
             )
         columns[name] = values[complete]
     return columns
+
+
+def term_values(term: Term, columns: Mapping[str, np.ndarray], selection: Selection) -> np.ndarray:
+    """Value of a term at every row in use.
+
+    Args:
+      term: an expression.
+      columns: of the rows in use.
+      selection: of these rows.
+
+    Returns:
+      ``(n,)`` float64.
+
+    Raises:
+      ExpressionError: it does not fit the columns.
+      ProblemError: a value is NaN or infinite; says where.
+    """
+    try:
+        values = np.asarray(term.evaluate(columns, xp=np), np.float64)
+    except ExpressionError as error:
+        raise ExpressionError(f"{term.name}: {error}") from None
+    values = np.broadcast_to(values, (selection.rows.used,))
+    bad = ~np.isfinite(values)
+    if bad.any():
+        first = int(np.argmax(bad))
+        row = and_more(int(selection.positions[first]), bad)
+        assert isinstance(term.source, Expression)
+        term_columns = expressions.column_names(term.source)
+        at = ", ".join(f"{name} = {columns[name][first]}" for name in term_columns)
+        raise ProblemError(
+            f"expression {term.name!r} must be finite, got {values[first]} in data row {row}"
+            f"{f' (there {at})' if at else ''}; exclude such rows by a row filter"
+        )
+    return values
