@@ -15,7 +15,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, _leave)
     from lisdd_jax import cli
 
-    run = cli.load()
+    run = cli.load_application()
     # From here on an interrupt is an exception, so that unfinished files are removed.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     code = run(sys.argv[1:])

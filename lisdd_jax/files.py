@@ -69,7 +69,7 @@ def create_whole(path: str | Path, content: bytes) -> None:
     _flush_folder(path.parent)
 
 
-def sweep(folder: str | Path) -> None:
+def remove_abandoned(folder: str | Path) -> None:
     """Remove temporary files whose writers are gone.
 
     Those of living processes of this machine stay, and those of other machines for a day.

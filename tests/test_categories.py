@@ -140,11 +140,11 @@ def test_trusted_rows_and_what_is_unknown_of_them():
 def test_scales_of_the_noise_are_positive():
     found = read(noise_scale="0.1*x", library=["x^2"])
     np.testing.assert_allclose(found.noise_scale, 0.1 * found.axis)
-    problem.check(found, max_terms=1)
+    problem.check_problem(found, max_terms=1)
     with pytest.raises(ProblemError, match="noise_scale must be positive, got 0 in data row 3"):
-        problem.check(read(noise_scale="abs(x - 3)"), max_terms=1)
+        problem.check_problem(read(noise_scale="abs(x - 3)"), max_terms=1)
     with pytest.raises(ProblemError, match="block must part the rows in use into at least two"):
-        problem.check(read(block="0*x"), max_terms=1)
+        problem.check_problem(read(block="0*x"), max_terms=1)
 
 
 def test_unknown_levels_of_another_table():

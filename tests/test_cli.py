@@ -407,7 +407,7 @@ def test_help_and_version(cli):
     assert sorted(panels) == panels
     assert out.index("--predictions") < advanced < out.index("--alpha-cell")
     assert max(map(len, out.splitlines())) <= 80
-    for name in set(spec.setting_kinds()) - {"method"}:
+    for name in spec.setting_kinds():
         assert f"--{'cells' if name == 'num_cells' else name.replace('_', '-')}" in out
     code, _, err = cli("diagnos")
     assert code == 2

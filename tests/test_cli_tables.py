@@ -140,7 +140,7 @@ def test_the_template_of_a_study_is_a_study(cli):
         plan = study_spec.load(name)
         assert study_spec.find_simulator(plan)
         assert plan.grid["beta"]
-    tomllib.loads(uncommented(init.text(init.Kind.STUDY)))
+    tomllib.loads(uncommented(init.read_template(init.Template.STUDY)))
 
 
 def test_doctor_names_versions_devices_and_extras(cli):

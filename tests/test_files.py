@@ -94,7 +94,7 @@ def test_a_link_to_nothing_is_a_name_that_is_taken(tmp_path):
 
 
 def test_sweeping_what_is_no_folder_does_nothing(tmp_path):
-    files.sweep(tmp_path / "nowhere")
+    files.remove_abandoned(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(

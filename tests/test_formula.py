@@ -29,13 +29,13 @@ NAMES = ["demand", "workday", "temp", "day", "wall temp", "z"]
     ],
 )  # fmt: skip
 def test_parts_of_a_formula(text, physics, intercept):
-    found = formula.parse(text, NAMES)
+    found = formula.parse_formula(text, NAMES)
     assert (found.response, found.axis) == ("demand", "temp")
     assert (found.physics, found.intercept) == (physics, intercept)
 
 
 def test_expressions_on_every_side():
-    found = formula.parse("log10(demand) ~ z | temp/10", NAMES)
+    found = formula.parse_formula("log10(demand) ~ z | temp/10", NAMES)
     assert (found.response, found.axis) == ("log10(demand)", "temp/10")
 
 
@@ -59,7 +59,7 @@ def test_expressions_on_every_side():
 )
 def test_wrong_formulas(text, words):
     with pytest.raises(ExpressionError) as caught:
-        formula.parse(text, NAMES)
+        formula.parse_formula(text, NAMES)
     assert words in str(caught.value)
 
 
@@ -69,7 +69,7 @@ def test_a_formula_gives_the_problem_of_its_parts():
     by_hand = problem.from_table(
         data, response="y", physics=["x", "C(k)"], axis="x", library=["x^2"], intercept=True
     )
-    parts = formula.parse("y ~ x + k | x", list(data))
+    parts = formula.parse_formula("y ~ x + k | x", list(data))
     found = problem.from_table(data, **vars(parts), library=["x^2"])
     np.testing.assert_array_equal(found.design, by_hand.design)
     assert found.physics == by_hand.physics

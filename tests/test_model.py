@@ -36,6 +36,8 @@ def regions(lower, upper, **changes):
     parts = {
         "lower": np.array(lower),
         "upper": np.array(upper),
+        "open_below": np.array(lower) <= -2.0,
+        "open_above": np.array(upper) >= 2.0,
         "present": np.array([True, True]),
         "support": support,
         "coefficients": np.where(support, [[0.0, 0.2, 0.0], [-1.5, 0.0, 0.7]], 0.0),

@@ -194,9 +194,9 @@ def test_bad_parts_are_refused(tmp_path, changes, words):
 def test_nothing_to_diagnose(tmp_path, body, words):
     found = read(write(tmp_path, "x,y\n" + body))
     with pytest.raises(ProblemError) as caught:
-        problem.check(found, max_terms=2)
+        problem.check_problem(found, max_terms=2)
     assert words in str(caught.value)
 
 
 def test_enough_to_diagnose(tmp_path):
-    problem.check(read(write(tmp_path, "x,y\n1,2\n2,3\n3,5\n")), max_terms=2)
+    problem.check_problem(read(write(tmp_path, "x,y\n1,2\n2,3\n3,5\n")), max_terms=2)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 
-def load() -> Callable[[list[str]], int]:
+def load_application() -> Callable[[list[str]], int]:
     """The function that runs a command line and returns its exit code; it takes a while to import.
 
     Raises:
@@ -25,4 +25,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
       arguments: words after the name of the program; those of the process where None.
     """
-    sys.exit(load()(list(sys.argv[1:] if arguments is None else arguments)))
+    sys.exit(load_application()(list(sys.argv[1:] if arguments is None else arguments)))

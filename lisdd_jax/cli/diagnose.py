@@ -125,7 +125,7 @@ def _diagnose(plan: Spec, spec_file: str | None) -> None:
     with waiting(f"Reading {plan.table}"):
         table = read_table(path, plan.reading())
         data = _read(table, plan)
-    problem.check(data, config.max_terms)
+    problem.check_problem(data, config.max_terms)
     with waiting("Diagnosing (the first run of its kind compiles)"):
         found = jax.block_until_ready(execution.run(data, plan, config))
     record = _record(plan, config)
@@ -138,7 +138,7 @@ def _diagnose(plan: Spec, spec_file: str | None) -> None:
 
 def _check_outputs(plan: Spec, spec_file: str | None) -> None:
     inputs = [path for path in (plan.table, spec_file) if path]
-    outputs.check(
+    outputs.check_outputs(
         {"--json": plan.json, "--report": plan.report, "--predictions": plan.predictions}, inputs
     )
     if plan.report:

@@ -20,14 +20,16 @@ Write a commented template: of a diagnosis (for diagnose --spec) or of a study.
 """
 
 
-class Kind(enum.StrEnum):
-    """What a template is of."""
+class Template(enum.StrEnum):
+    """Kinds of templates, by what they are of."""
 
     DIAGNOSIS = "diagnosis"
     STUDY = "study"
 
 
-_Kind = Annotated[Kind, typer.Argument(metavar="diagnosis|study", help="What to write down.")]
+_Template = Annotated[
+    Template, typer.Argument(metavar="diagnosis|study", help="What to write down.")
+]
 _Out = Annotated[
     str,
     typer.Option(
@@ -40,16 +42,16 @@ _Out = Annotated[
 
 
 @in_sentences
-def command(kind: _Kind = Kind.DIAGNOSIS, *, out: _Out = outputs.STANDARD_OUTPUT) -> None:
+def command(kind: _Template = Template.DIAGNOSIS, *, out: _Out = outputs.STANDARD_OUTPUT) -> None:
     """Write the template."""
     if out != outputs.STANDARD_OUTPUT and Path(out).exists():
         raise Failure(f"--out {out!r} exists already; remove it or choose another name")
-    outputs.check({"--out": out}, [])
-    outputs.write_text(out, text(kind))
+    outputs.check_outputs({"--out": out}, [])
+    outputs.write_text(out, read_template(kind))
     outputs.say_written(Console(), out)
 
 
-def text(kind: Kind) -> str:
+def read_template(kind: Template) -> str:
     """The template of a kind."""
     return (resources.files("lisdd_jax.cli") / "templates" / f"{kind.value}.toml").read_text(
         "utf-8"

@@ -12,7 +12,7 @@ from lisdd_jax.tables.errors import import_pandas
 STANDARD_OUTPUT = "-"
 
 
-def check(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:
+def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> None:
     """Refuse outputs that cannot be written, are inputs, or are the same twice, before any work.
 
     Args:

@@ -48,7 +48,7 @@ def command(
     out: _Out = outputs.STANDARD_OUTPUT,
 ) -> None:
     """Predict, write, and say on stderr how well the rows fit."""
-    outputs.check({"--out": out}, [result, table])
+    outputs.check_outputs({"--out": out}, [result, table])
     fitted = _load(result)
     predicted = model.predict(
         fitted, read_table(table, options.reading(sep, decimal, encoding, sheet))

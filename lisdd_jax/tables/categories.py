@@ -54,7 +54,7 @@ def is_call(text: str) -> bool:
     return bool(_CALL.match(text))
 
 
-def parse(text: str) -> Category:
+def parse_category(text: str) -> Category:
     """The category that ``C(kind)`` stands for.
 
     Raises:

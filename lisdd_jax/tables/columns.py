@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from lisdd_jax.expressions import tree
 from lisdd_jax.tables import dates
-from lisdd_jax.tables.errors import TableError, import_pandas, shorten
+from lisdd_jax.tables.errors import TableError, import_pandas
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}([,. '’]\d{3})+([.,]\d*)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
@@ -69,7 +70,7 @@ def _kind_of_objects(known: np.ndarray) -> Kind:
         return Kind.BOOLEAN
     different = import_pandas().unique(known) if inferred == "string" else known
     # Dates first: their text is known by its beginning, and no number has such a one.
-    if dates.parse(different) is not None or dates.ambiguous(different):
+    if dates.parse_dates(different) is not None or dates.ambiguous(different):
         return Kind.DATE
     read = np.isnan(_floats(different))
     if not read.any():
@@ -114,7 +115,7 @@ def numbers(name: str, values: np.ndarray, rows: np.ndarray | None = None) -> np
         raise TableError(f"column {name!r} must hold real numbers, got {values.dtype}")
     wanted = ~missing(values) if rows is None else rows & ~missing(values)
     found = np.full(values.shape, np.nan)
-    moments = dates.parse(values[wanted])
+    moments = dates.parse_dates(values[wanted])
     found[wanted] = _floats(values[wanted]) if moments is None else dates.days(moments)
     bad = wanted & np.isnan(found)
     if bad.any():
@@ -186,7 +187,7 @@ def _no_number(name: str, values: np.ndarray, bad: np.ndarray, wanted: np.ndarra
     elif _GROUPED.fullmatch(value):
         hint = "; write numbers without marks of thousands"
     return TableError(
-        f"column {name!r} must hold numbers, got {shorten(value)!r} in data row"
+        f"column {name!r} must hold numbers, got {tree.shorten(value, width=40)!r} in data row"
         f" {and_more(row, bad)}{hint}"
     )
 

@@ -29,7 +29,7 @@ class Rows(NamedTuple):
     excluded: int
 
 
-class Selection(NamedTuple):
+class CompleteCases(NamedTuple):
     """The rows in use.
 
     Attributes:
@@ -49,7 +49,7 @@ def select(
     raw: Mapping[str, np.ndarray],
     used: Sequence[str],
     condition: Expression | None,
-) -> Selection:
+) -> CompleteCases:
     """Choose the rows that meet a condition and have a value in every column in use.
 
     Args:
@@ -80,7 +80,7 @@ def select(
     )
     if not rows.used:
         raise ProblemError(_no_rows_left(rows, counts))
-    return Selection(complete, np.flatnonzero(complete), rows, counts)
+    return CompleteCases(complete, np.flatnonzero(complete), rows, counts)
 
 
 def evaluate_condition(
@@ -168,7 +168,9 @@ def columns_in_use(
     return columns
 
 
-def term_values(term: Term, columns: Mapping[str, np.ndarray], selection: Selection) -> np.ndarray:
+def term_values(
+    term: Term, columns: Mapping[str, np.ndarray], selection: CompleteCases
+) -> np.ndarray:
     """Value of a term at every row in use.
 
     Args:

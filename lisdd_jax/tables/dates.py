@@ -39,7 +39,7 @@ def text(day: float) -> str:
     return str(whole if whole == seconds else minutes if minutes == seconds else seconds)
 
 
-def parse(known: np.ndarray) -> np.ndarray | None:
+def parse_dates(known: np.ndarray) -> np.ndarray | None:
     """Dates from text or date objects, all without missing values.
 
     Text is read as ISO 8601 (``2020-12-31``, ``2020-12-31 13:45``, ``...Z``); as ``31.12.2020``; or

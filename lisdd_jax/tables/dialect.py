@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lisdd_jax.tables.errors import TableError, shorten
+from lisdd_jax.expressions import tree
+from lisdd_jax.tables.errors import TableError
 
 #: Reads text of Western Europe that is not UTF-8; it holds Latin-1.
 FALLBACK_ENCODING = "cp1252"
@@ -118,7 +119,9 @@ def encodings(name: str, start: bytes, options: ReadOptions) -> list[str]:
     return ["utf-8", FALLBACK_ENCODING]
 
 
-def find(name: str, start: bytes, encoding: str, whole: bool, options: ReadOptions) -> Dialect:
+def find_dialect(
+    name: str, start: bytes, encoding: str, whole: bool, options: ReadOptions
+) -> Dialect:
     """The dialect of a table from its first bytes.
 
     Args:
@@ -209,8 +212,8 @@ def _find_decimal(name: str, fields: Iterable[str]) -> str:
             comma = comma or cell
     if point and comma:
         raise TableError(
-            f"table {name!r} holds both {shorten(point)!r} and {shorten(comma)!r}: say by --decimal"
-            " which mark is the decimal one"
+            f"table {name!r} holds both {tree.shorten(point, width=40)!r} and"
+            f" {tree.shorten(comma, width=40)!r}: say by --decimal which mark is the decimal one"
         )
     if either and not (point or comma):
         raise TableError(

@@ -46,11 +46,6 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-def shorten(text: str, width: int = 40) -> str:
-    """The start of a text."""
-    return text if len(text) <= width else text[:width] + "..."
-
-
 def list_some(names: list[str], most: int = 12) -> str:
     """Names in quotes, and how many more there are."""
     more = len(names) - most

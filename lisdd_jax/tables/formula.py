@@ -32,7 +32,7 @@ class Formula:
     intercept: bool
 
 
-def parse(text: str, names: Sequence[str]) -> Formula:
+def parse_formula(text: str, names: Sequence[str]) -> Formula:
     """Read a formula over the columns of a table.
 
     Args:

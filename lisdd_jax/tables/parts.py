@@ -73,7 +73,7 @@ def _read_part(role: str, given: str | Expression | Term, names: Sequence[str]) 
         if given in names or not categories.is_call(given):
             return read_term(role, given, names)
         with _in_role(role):
-            category = categories.parse(given)
+            category = categories.parse_category(given)
             expressions.check_columns(Column(category.column), names)
             return category
     term = Term.from_expression(given) if isinstance(given, Expression) else given

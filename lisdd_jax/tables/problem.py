@@ -13,12 +13,12 @@ from lisdd_jax.expressions.tree import Column, Expression, Number
 from lisdd_jax.library import Library, Term
 from lisdd_jax.tables import as_table, complete_cases, parts
 from lisdd_jax.tables.columns import and_more, describe_dates
-from lisdd_jax.tables.complete_cases import Rows, Selection
+from lisdd_jax.tables.complete_cases import CompleteCases, Rows
 from lisdd_jax.tables.errors import ProblemError
 from lisdd_jax.tables.parts import INTERCEPT, Part, read_term, source_of
 from lisdd_jax.tables.table import Levels, Table
 
-__all__ = ["INTERCEPT", "Problem", "ProblemError", "Rows", "check", "from_table"]
+__all__ = ["INTERCEPT", "Problem", "ProblemError", "Rows", "check_problem", "from_table"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -145,7 +145,7 @@ def _parse(
     )
 
 
-def _select(table: Table, asked: _Asked) -> tuple[dict[str, np.ndarray], Selection]:
+def _select(table: Table, asked: _Asked) -> tuple[dict[str, np.ndarray], CompleteCases]:
     """Columns in use, and the rows that have values in all of them."""
     other = dict(asked.other)
     conditions = [other.pop(role) for role in ("where", "trusted") if role in other]
@@ -160,7 +160,7 @@ def _select(table: Table, asked: _Asked) -> tuple[dict[str, np.ndarray], Selecti
 
 
 def _evaluate(
-    table: Table, asked: _Asked, raw: Mapping[str, np.ndarray], selection: Selection
+    table: Table, asked: _Asked, raw: Mapping[str, np.ndarray], selection: CompleteCases
 ) -> Problem:
     expanded = {
         role: parts.expand(role, given, raw, table.levels, selection.complete)
@@ -208,7 +208,7 @@ def _evaluate(
 
 
 def _labels(
-    term: Term | None, raw: Mapping[str, np.ndarray], selection: Selection
+    term: Term | None, raw: Mapping[str, np.ndarray], selection: CompleteCases
 ) -> np.ndarray | None:
     """Labels of blocks as integers from 0, in the order of the values."""
     if term is None:
@@ -223,7 +223,7 @@ def _labels(
 
 
 def _trusted(
-    term: Term | None, raw: Mapping[str, np.ndarray], selection: Selection
+    term: Term | None, raw: Mapping[str, np.ndarray], selection: CompleteCases
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
     """Rows on which the law is vouched for, and a note where that is not known."""
     if term is None:
@@ -240,7 +240,7 @@ def _trusted(
     )
 
 
-def check(problem: Problem, max_terms: int) -> None:
+def check_problem(problem: Problem, max_terms: int) -> None:
     """Refuse what no diagnosis can be made from.
 
     Args:

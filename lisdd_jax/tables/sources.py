@@ -96,7 +96,7 @@ class Source:
         return start
 
 
-def find(path: str | Path) -> Source:
+def find_source(path: str | Path) -> Source:
     """The source that a path stands for; ``-`` is standard input.
 
     Raises:

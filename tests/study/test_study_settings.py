@@ -9,7 +9,7 @@ import pytest
 from small_studies import evaluate_mean, run_mean, simulate_mean
 
 from lisdd_jax.study.engine import StudyFolderError, read_study
-from lisdd_jax.study.engine.settings import from_text, to_text
+from lisdd_jax.study.engine.settings import read_settings_text, settings_text
 
 
 @pytest.fixture
@@ -79,15 +79,15 @@ def test_the_threads_of_a_cpu_are_part_of_the_processor(folder, monkeypatch):
 def rewrite(folder, **changes):
     """Make the folder one of another session."""
     file = folder / "settings.json"
-    file.write_text(to_text({**from_text(file.read_text()), **changes}))
+    file.write_text(settings_text({**read_settings_text(file.read_text()), **changes}))
 
 
 def test_text_of_settings_returns_and_tells_a_change():
     settings = {"key": ["threefry2x32", 0, 3], "name": "ä"}
-    text = to_text(settings)
-    assert from_text(text) == settings
+    text = settings_text(settings)
+    assert read_settings_text(text) == settings
     with pytest.raises(ValueError, match="checksum"):
-        from_text(text.replace("3]", "4]").replace("3\n", "4\n"))
+        read_settings_text(text.replace("3]", "4]").replace("3\n", "4\n"))
 
 
 @pytest.mark.parametrize("code", [2**40, 2**31, -(2**40)])

@@ -97,13 +97,13 @@ def digest(settings: dict[str, Any]) -> str:
     return _hash({name: value for name, value in settings.items() if name != PROCESSOR})
 
 
-def to_text(settings: dict[str, Any]) -> str:
+def settings_text(settings: dict[str, Any]) -> str:
     """The settings as a file holds them, with a checksum over all."""
     return json.dumps({**settings, CHECKSUM: _hash(settings)}, indent=1)
 
 
-def from_text(text: str) -> dict[str, Any]:
-    """Undo ``to_text``.
+def read_settings_text(text: str) -> dict[str, Any]:
+    """Undo ``settings_text``.
 
     Raises:
       ValueError: the text is no such file, or was changed.

@@ -17,7 +17,13 @@ import numpy as np
 
 from lisdd_jax import files
 from lisdd_jax.study.engine.chunks import Chunk
-from lisdd_jax.study.engine.settings import PROCESSOR, differences, digest, from_text, to_text
+from lisdd_jax.study.engine.settings import (
+    PROCESSOR,
+    differences,
+    digest,
+    read_settings_text,
+    settings_text,
+)
 
 _SETTINGS = "settings.json"
 _METRIC = "metric."
@@ -118,7 +124,7 @@ def open_folder(
     path = Path(path)
     if create:
         _make_folder(path)
-        files.sweep(path)
+        files.remove_abandoned(path)
         if _claim(path, settings):
             return StudyFolder(path, digest(settings))
     elif not (path / _SETTINGS).exists():
@@ -171,7 +177,7 @@ def read_settings(path: str | Path) -> dict[str, Any]:
         reason = getattr(error, "strerror", None) or error
         raise StudyFolderError(f"{file} must hold the settings of a study: {reason}") from None
     try:
-        return from_text(text)
+        return read_settings_text(text)
     except (ValueError, RecursionError) as error:
         raise StudyFolderError(
             f"{file} must hold the settings of a study, but is damaged: {error}; delete that file"
@@ -193,7 +199,7 @@ def _claim(path: Path, settings: dict[str, Any]) -> bool:
     if (path / _SETTINGS).is_file():
         return False
     try:
-        files.create_whole(path / _SETTINGS, to_text(settings).encode())
+        files.create_whole(path / _SETTINGS, settings_text(settings).encode())
     except FileExistsError:
         return False
     except OSError as error:
