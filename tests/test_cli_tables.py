@@ -14,7 +14,7 @@ import pytest
 
 import lisdd_jax
 from lisdd_jax.cli import application, environment, init
-from lisdd_jax.study import study_spec
+from lisdd_jax.study.planning import specification
 from lisdd_jax.tables import spec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -137,8 +137,8 @@ def test_the_template_of_a_study_is_a_study(cli):
     assert code == 0
     for name, text in (("s.toml", out), ("all.toml", uncommented(out))):
         Path(name).write_text(text)
-        plan = study_spec.load(name)
-        assert study_spec.find_simulator(plan)
+        plan = specification.read_specification(name)
+        assert specification.find_simulator(plan)
         assert plan.grid["beta"]
     tomllib.loads(uncommented(init.read_template(init.Template.STUDY)))
 
