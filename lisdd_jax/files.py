@@ -1,4 +1,4 @@
-"""Files of the host: written whole or not at all, claimed by one writer, read as TOML.
+"""Files of the host: written whole or not at all, claimed by one writer, read as TOML or JSON.
 
 A file is first written beside its place under a temporary name, flushed to the disk, and then
 renamed, so that a reader finds the old file or the whole new one, also after a crash. The temporary
@@ -9,13 +9,14 @@ import contextlib
 import difflib
 import functools
 import hashlib
+import json
 import os
 import platform
 import re
 import time
 import tomllib
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,14 +164,23 @@ def read_toml(path: str | Path, kind: str) -> dict[str, Any]:
     Raises:
       FileError: it does not exist, cannot be read, or is not TOML.
     """
+    return dict(_read(path, kind, "TOML", tomllib.loads))
+
+
+def read_json(path: str | Path, kind: str) -> Any:
+    """Read a JSON file, as ``read_toml`` reads TOML."""
+    return _read(path, kind, "JSON", json.loads)
+
+
+def _read(path: str | Path, kind: str, language: str, parse: Callable[[str], Any]) -> Any:
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return parse(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileError(f"{kind} {str(path)!r} cannot be read: it does not exist") from None
     except OSError as error:
         raise FileError(f"{kind} {str(path)!r} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{kind} {str(path)!r} is not valid TOML: {error}") from None
+        raise FileError(f"{kind} {str(path)!r} is not valid {language}: {error}") from None
 
 
 def check_keys(kind: str, given: Iterable[str], known: Collection[str]) -> None:

@@ -207,6 +207,7 @@ ONCE = {
     "the rule that chooses a support": (r"\(1 \+ tolerance\) \* ", {"statistics.supports"}),
     "the check of edges": (r"edges must not decrease", {"statistics.partition"}),
     "reading TOML": (r"\btomllib\b", {"files"}),
+    "the range of a seed": (r"2\*\*32 - 1|4294967295|2\*\*63", {"validation"}),
     "replacing a file": (r"os\.replace\(|\.part\b|NamedTemporaryFile|mkstemp", {"files"}),
     "checking a key": (r"def check_key\(", {"validation"}),
     "checking a count": (r"def check_count\(", {"validation"}),

@@ -1,5 +1,6 @@
 """Commands around a diagnosis: check, predict, init, doctor, completion, and how they end."""
 
+import dataclasses
 import os
 import re
 import signal
@@ -82,7 +83,7 @@ def test_check_never_cuts_a_number(cli):
         (["check", "t.csv", "--axis", "z"], "axis: unknown column 'z'"),
         (["check", "t.csv", "--axis", "x", "--cells", "1"], "--cells"),
         (["check", "t.csv", "--wher"], "--where"),
-        (["predict", "none.json", "t.csv"], "result 'none.json' does not exist"),
+        (["predict", "none.json", "t.csv"], "result 'none.json' cannot be read: it does not exist"),
         (["predict", "t.csv", "t.csv"], "result 't.csv' is not valid JSON"),
         (["predict", "other.json", "t.csv"], "result 'other.json' holds no model"),
         (["predict", "old.json", "t.csv"], "result 'old.json': a model must be of format 1, got 0"),
@@ -123,7 +124,10 @@ def test_the_template_of_a_diagnosis_is_a_specification(cli):
     text = Path("d.toml").read_text()
     Path("all.toml").write_text(uncommented(text))
     every = spec.load("all.toml")
-    every.settings()
+    # The published method does without one of the settings.
+    dataclasses.replace(every, paper=False).settings()
+    with pytest.raises(spec.SpecError, match="'negligible' belongs to the default method"):
+        every.settings()
     every.reading()
     said = {name for name, value in vars(every).items() if value is not None}
     assert said == set(vars(every))

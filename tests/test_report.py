@@ -491,7 +491,7 @@ def test_digits_follow_the_error(value, error, expected):
 def test_files_are_whole_or_not_at_all(tmp_path, monkeypatch):
     target = tmp_path / "out.json"
     files.write_text(target, "first")
-    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(files.OutputError, match="cannot be written: full"):
         files.write_text(target, "second")
     assert target.read_text() == "first"

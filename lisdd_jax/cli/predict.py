@@ -8,6 +8,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from lisdd_jax import files
 from lisdd_jax.cli import options, outputs, printing
 from lisdd_jax.cli.failure import Failure, in_sentences
 from lisdd_jax.tables import model, model_format, read_table
@@ -71,17 +72,12 @@ def _load(path: str) -> Model:
 
 
 def _read_json(path: str) -> Any:
+    if path != "-":
+        return files.read_json(path, "result")
     try:
-        if path == "-":
-            return json.load(sys.stdin)
-        with open(path, encoding="utf-8") as stream:
-            return json.load(stream)
-    except FileNotFoundError:
-        raise Failure(f"result {path!r} does not exist") from None
-    except OSError as error:
-        raise Failure(f"result {path!r} cannot be read: {error.strerror or error}") from None
+        return json.load(sys.stdin)
     except (ValueError, RecursionError) as error:
-        raise Failure(f"result {path!r} is not valid JSON: {error}") from None
+        raise Failure(f"the result on standard input is not valid JSON: {error}") from None
 
 
 def _fits(predicted: Predictions) -> list[str]:

@@ -82,10 +82,10 @@ def reproduce(
     )
     console = Console()
     for outcome in reproduction.reproduce(names, setup):
-        path = reproduction.write_json(outcome, folder)
+        path = reproduction.write_outcome(outcome, folder)
         _show(outcome, console)
         say_written(console, path)
-    tables = reproduction.read_json(folder)
+    tables = reproduction.read_outcomes(folder)
     drawn = paper_figures.draw_all(tables, folder)
     report = folder / "report.md"
     files.write_text(report, reproduction_report.to_markdown(tables, drawn))

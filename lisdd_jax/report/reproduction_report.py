@@ -22,7 +22,7 @@ def to_markdown(tables: Mapping[str, Mapping[str, Any]], figures: list[Path] | N
     """The report.
 
     Args:
-      tables: experiments by name, as ``reproduction.read_json`` gives them.
+      tables: experiments by name, as ``reproduction.read_outcomes`` gives them.
       figures: image files to show; PNG files are linked by name.
 
     Returns:

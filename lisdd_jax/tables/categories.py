@@ -61,7 +61,7 @@ def parse_category(text: str) -> Category:
       ExpressionError: it holds something else than the name of a column, or more follows.
 
     Example:
-      >>> parse("C(day)")
+      >>> parse_category("C(day)")
       Category(column='day')
     """
     # The five are: C, bracket, name, bracket, end.

@@ -46,7 +46,7 @@ def parse_formula(text: str, names: Sequence[str]) -> Formula:
       ExpressionError: it has another form, a part does not parse, or a column is unknown.
 
     Example:
-      >>> parse("log10(y) ~ x + (x - z)^2 - 1 | z", ["x", "y", "z"])
+      >>> parse_formula("log10(y) ~ x + (x - z)^2 - 1 | z", ["x", "y", "z"])
       Formula(response='log10(y)', physics=('x', '(x - z)^2'), axis='z', intercept=False)
     """
     sides = _split(text, "~")

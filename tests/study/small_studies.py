@@ -1,6 +1,7 @@
 """Small studies that the tests share, and with them their compiled programs."""
 
 import jax
+import jax.numpy as jnp
 from study_worker import evaluate, settings, simulate
 
 from lisdd_jax.study.engine import run_study
@@ -9,7 +10,7 @@ KEY = jax.random.key(3)
 
 
 def simulate_mean(key, mu):
-    return mu + jax.random.normal(key, (20,))
+    return jnp.asarray(mu, float) + jax.random.normal(key, (20,))
 
 
 def evaluate_mean(data, key, mu):

@@ -26,7 +26,7 @@ def evaluate(data, key, shift, scale):
     def trim(state):
         step, centre, _ = state
         kept = jnp.abs(data - centre) < 2 * scale
-        return step + 1, jnp.sum(jnp.where(kept, data, 0)) / jnp.sum(kept), centre
+        return step + 1, jnp.mean(data, where=kept), centre
 
     def moving(state):
         step, centre, previous = state

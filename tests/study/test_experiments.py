@@ -99,13 +99,13 @@ def test_files_hold_the_rows_and_the_report_names_what_differs(
     finished: dict[str, Any], tmp_path: Path
 ) -> None:
     for experiment in finished.values():
-        path = reproduction.write_json(experiment, tmp_path)
+        path = reproduction.write_outcome(experiment, tmp_path)
         content = json.loads(path.read_text())
         assert {"settings", "rows"} <= set(content)
         for row in content["rows"]:
             assert {"mode", "method", "metric", "params", "mean", "stderr", "count"} <= set(row)
             assert "published" in row
-    tables = reproduction.read_json(tmp_path)
+    tables = reproduction.read_outcomes(tmp_path)
     assert list(tables) == ["E1", "E2", "E3", "E4", "E5"]
     drawn = paper_figures.draw_all(tables, tmp_path)
     assert {path.suffix for path in drawn} == {".png", ".svg"}
@@ -201,7 +201,7 @@ def test_experiments_at_the_published_cell_share_their_study(finished: dict[str,
 def test_other_files_of_that_name_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "E1.json").write_text(content)
     with pytest.raises(ValueError, match=r"E1.json must hold a reproduced experiment"):
-        reproduction.read_json(tmp_path)
+        reproduction.read_outcomes(tmp_path)
 
 
 def test_a_status_without_a_name_is_reported(finished: dict[str, Any]) -> None:

@@ -87,7 +87,7 @@ def test_curve_is_the_product() -> None:
         ({"share": 1.5}, r"share must lie in \(0, 1\], got 1.5"),
         ({"absorbed": 1.0}, r"absorbed must lie in \[0, 1\)"),
         ({"alpha": 0.0}, "alpha must lie in"),
-        ({"num_terms": 0}, "num_terms must be a whole number of at least 1, got 0"),
+        ({"num_terms": 0}, "num_terms must be an integer of at least 1, got 0"),
     ],
 )
 def test_effects_out_of_range_are_refused(changes: dict[str, float], message: str) -> None:

@@ -83,7 +83,7 @@ def test_an_exception_while_tracing_is_the_users_own():
 
 def test_a_data_set_beyond_the_memory_is_refused_before_it_is_drawn():
     def simulate(key, mu):
-        return jnp.sort(mu + jax.random.bits(key, (1 << 20,)).reshape(-1, 1) * jnp.ones(1 << 20))
+        return jnp.sort(mu + jax.random.normal(key, (1 << 20, 1)) * jnp.ones((1, 1 << 20)))
 
     with pytest.raises(MemoryError, match=r"must fit into the memory .*, but need .* TiB"):
         run_study(

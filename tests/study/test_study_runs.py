@@ -228,7 +228,10 @@ class TestRefusals:
             (lambda d: {}, "non-empty dict"),
             (lambda d: {"all": d}, r"got shape \(20,\) for 'all'"),
             (lambda d: {"status": d[0]}, "'status' must be an integer code, got dtype float64"),
-            (lambda d: {"z": 1j * d[0]}, "'z' must be a real number, got dtype complex128"),
+            (
+                lambda d: {"z": d[0].astype(complex)},
+                "'z' must be a real number, got dtype complex128",
+            ),
             (lambda d: {"word": "yes"}, "got str for 'word'"),
             (lambda d: {1: d[0]}, "by strings, got 1"),
         ],

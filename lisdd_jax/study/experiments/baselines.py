@@ -88,7 +88,7 @@ def thresholded_least_squares(
     size = moment.shape[0]
 
     def solve(active: jax.Array, penalty: jax.Array | float) -> jax.Array:
-        both = active[:, None] & active
+        both = active[:, None] & active[None]
         # A one on the diagonal keeps a term out of use from touching the others.
         own = jnp.where(active, penalty, 1.0).astype(gram.dtype)
         table = jnp.where(both, gram, 0.0) + jnp.diag(own)

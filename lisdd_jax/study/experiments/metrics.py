@@ -54,10 +54,10 @@ def cells_inside(edges: jax.Array, intervals: Sample | Regions, *, by: str) -> j
         centre = 0.5 * (low + high)
         within = in_interval(centre, intervals.lower[None], intervals.upper[None])
     elif by == "overlap":
-        within = (low < intervals.upper) & (high > intervals.lower)
+        within = (low < intervals.upper[None]) & (high > intervals.lower[None])
     else:
         raise ValueError(f'by must be "centre" or "overlap", got {by!r}')
-    return jnp.any(within & intervals.present, axis=1)
+    return jnp.any(within & intervals.present[None], axis=1)
 
 
 def interval_iou(regions: Regions, sample: Sample) -> jax.Array:
@@ -74,7 +74,9 @@ def interval_iou(regions: Regions, sample: Sample) -> jax.Array:
     high = jnp.where(regions.present, regions.upper, 0.0)
     true_low = jnp.where(sample.present, sample.lower, 0.0)
     true_high = jnp.where(sample.present, sample.upper, 0.0)
-    lengths = jnp.minimum(high[:, None], true_high) - jnp.maximum(low[:, None], true_low)
+    lengths = jnp.minimum(high[:, None], true_high[None]) - jnp.maximum(
+        low[:, None], true_low[None]
+    )
     shared = jnp.sum(jnp.maximum(lengths, 0.0))
     union = jnp.sum(high - low) + jnp.sum(true_high - true_low) - shared
     return jnp.where(union > 0, shared / jnp.where(union > 0, union, 1.0), 1.0)

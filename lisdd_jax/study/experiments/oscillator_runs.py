@@ -102,7 +102,7 @@ def library_evaluator(config: Config | PublishedConfig) -> Callable[..., Metrics
 def naive_rejection(found: Diagnosis, sample: Sample, alpha: jax.Array | float) -> jax.Array:
     """Whether the F-test rejects on the rows that chose region and form: the invalid shortcut."""
     inside = jnp.any(found.regions.contains(sample.axis), axis=0)
-    extra = jnp.where(inside[:, None] & found.form.support, sample.features, 0.0)
+    extra = jnp.where(inside[:, None] & found.form.support[None], sample.features, 0.0)
     used = jnp.ones(len(sample.response), bool)
     test = partial_f(sample.design, extra, sample.response, used)
     return ~is_failure(test.status) & (test.log_p_value < jnp.log(alpha))
@@ -190,7 +190,7 @@ def _forced_test(
         config.max_terms,
         jnp.asarray(config.tolerance, residuals.dtype),
     )
-    extra = jnp.where(inside[:, None] & chosen.support, sample.features, 0.0)
+    extra = jnp.where(inside[:, None] & chosen.support[None], sample.features, 0.0)
     return partial_f(sample.design, extra, sample.response, test).p_value
 
 

@@ -52,7 +52,7 @@ def reproduce(names: Sequence[str], setup: Setup) -> Iterator[Outcome]:
         yield EXPERIMENTS[name].run(setup)
 
 
-def write_json(outcome: Outcome, folder: str | Path) -> Path:
+def write_outcome(outcome: Outcome, folder: str | Path) -> Path:
     """Write ``FOLDER/E1.json`` and the like, as a whole or not at all.
 
     Args:
@@ -68,8 +68,8 @@ def write_json(outcome: Outcome, folder: str | Path) -> Path:
     return path
 
 
-def read_json(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """The experiments that a folder holds, by name, as ``write_json`` wrote them.
+def read_outcomes(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """The experiments that a folder holds, by name, as ``write_outcome`` wrote them.
 
     Raises:
       FileError: a file of such a name holds something else.
@@ -83,10 +83,7 @@ def read_json(folder: str | Path) -> dict[str, dict[str, Any]]:
 
 
 def _read_outcome(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise files.FileError(f"{path} must hold a reproduced experiment: {error}") from None
+    content = files.read_json(path, "experiment")
     wanted = {f.name for f in dataclasses.fields(Outcome)} - {"name"}
     if not isinstance(content, dict) or not wanted <= set(content):
         raise files.FileError(f"{path} must hold a reproduced experiment; run that one again")

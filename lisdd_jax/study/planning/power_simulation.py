@@ -150,7 +150,7 @@ def _power_evaluator(
     def evaluate(sample: Sample, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
         held_out = jnp.arange(len(sample.response)) % 2 == 1
         inside = in_interval(sample.axis, sample.lower[0], sample.upper[0])
-        extra = jnp.where(inside[:, None] & sample.support[0], sample.features, 0.0)
+        extra = jnp.where(inside[:, None] & sample.support[:1], sample.features, 0.0)
         known = partial_f(sample.design, extra, sample.response, held_out)
         edges = edges_around(effect, config.num_cells)
         found = pipeline.diagnose_sample(key, sample, config=config, edges=edges)
