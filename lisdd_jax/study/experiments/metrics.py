@@ -74,10 +74,9 @@ def interval_iou(regions: Regions, sample: Sample) -> jax.Array:
     high = jnp.where(regions.present, regions.upper, 0.0)
     true_low = jnp.where(sample.present, sample.lower, 0.0)
     true_high = jnp.where(sample.present, sample.upper, 0.0)
-    lengths = jnp.minimum(high[:, None], true_high[None]) - jnp.maximum(
-        low[:, None], true_low[None]
-    )
-    shared = jnp.sum(jnp.maximum(lengths, 0.0))
+    ends = jnp.minimum(high[:, None], true_high[None])
+    starts = jnp.maximum(low[:, None], true_low[None])
+    shared = jnp.sum(jnp.maximum(ends - starts, 0.0))
     union = jnp.sum(high - low) + jnp.sum(true_high - true_low) - shared
     return jnp.where(union > 0, shared / jnp.where(union > 0, union, 1.0), 1.0)
 

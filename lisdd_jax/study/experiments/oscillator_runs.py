@@ -208,7 +208,9 @@ def forced_evaluator(config: Config | PublishedConfig) -> Callable[..., Metrics]
             jnp.stack([~half, everything]),
         )
         p_values = jax.lax.map(partial(_forced_test, sample=sample, config=config), inputs)
-        reject = jnp.where(jnp.isnan(p_values), jnp.nan, p_values < config.alpha)
+        reject = jnp.where(
+            jnp.isnan(p_values), jnp.nan, (p_values < config.alpha).astype(p_values.dtype)
+        )
         return {
             "p_value_split": p_values[0],
             "p_value_naive": p_values[1],
