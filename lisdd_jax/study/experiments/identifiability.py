@@ -140,7 +140,7 @@ def _illustrate(setup: Setup) -> dict[str, Any]:
             "rms": cells.rms,
             "mean": cells.mean,
             "flagged": cells.flagged,
-            "true_mean": totals / jnp.maximum(cells.count, 1),
+            "true_mean": totals / jnp.maximum(cells.count, 1).astype(totals.dtype),
             "scale": found.scale,
         }
 

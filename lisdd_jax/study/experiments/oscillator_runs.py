@@ -83,7 +83,7 @@ def library_simulator(num_rows: int) -> Callable[..., Sample]:
     def simulate(key: jax.Array, *, library: jax.Array | int, **numbers: Any) -> Sample:
         sample = simulate_all(key, **numbers)
         kept = jnp.asarray(table)[library]
-        return dataclasses.replace(sample, features=jnp.where(kept, sample.features, 0.0))
+        return dataclasses.replace(sample, features=jnp.where(kept[None], sample.features, 0.0))
 
     return simulate
 
