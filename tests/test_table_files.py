@@ -274,7 +274,7 @@ def test_an_archive_of_a_mac_and_a_trailing_separator(tmp_path):
 READ = "from lisdd_jax.tables import read_table; print(read_table('{}').fetch('x').tolist())"
 
 
-@pytest.mark.parametrize("content", [CSV, PACKED["gz"]])
+@pytest.mark.parametrize("content", [CSV, PACKED["gz"]], ids=["text", "gz"])
 def test_standard_input(content):
     words = [sys.executable, "-c", READ.format("-")]
     done = subprocess.run(words, input=content, capture_output=True)
