@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax import Config, Verdict, predict
-from lisdd_jax.study import metrics, pipeline, scenarios
 from lisdd_jax.study.engine import run_study
+from lisdd_jax.study.experiments import metrics, pipeline, scenarios
 from lisdd_jax.study.experiments import oscillator_runs as runs
 
 COLUMNS = (

@@ -17,7 +17,7 @@ import numpy as np
 
 from lisdd_jax import Config, diagnose
 from lisdd_jax.hybrid import from_diagnosis, refit, smooth_diagnose
-from lisdd_jax.study import scenarios
+from lisdd_jax.study.experiments import scenarios
 
 KEY = jax.random.key(0)
 PAPER = Config.paper(num_starts=50)

@@ -15,10 +15,9 @@ import jax
 import numpy as np
 
 from lisdd_jax.config import Config
-from lisdd_jax.study import metrics, pipeline, scenarios
-from lisdd_jax.study.engine import run_study
+from lisdd_jax.study.engine import Progress, run_study
+from lisdd_jax.study.experiments import metrics, pipeline, scenarios
 from lisdd_jax.study.experiments import oscillator_runs as runs
-from lisdd_jax.study.progress import Progress
 
 
 def evaluate(sample, key, **_):

@@ -33,11 +33,12 @@ from lisdd_jax import diagnosis
 from lisdd_jax.config import Config
 from lisdd_jax.statistics import splits
 from lisdd_jax.statistics.trimmed import starts as starting
-from lisdd_jax.study import intervals, scenarios
-from lisdd_jax.study.execution import run_chunks
+from lisdd_jax.study.engine import interval_sets
+from lisdd_jax.study.engine.chunks import run_chunks
+from lisdd_jax.study.engine.program import build_program
+from lisdd_jax.study.engine.replication import Replication, replication_keys
 from lisdd_jax.study.experiments import oscillator_runs as runs
-from lisdd_jax.study.program import build_program
-from lisdd_jax.study.replication import Replication, replication_keys
+from lisdd_jax.study.experiments import scenarios
 
 CONFIG = Config.paper(num_starts=50)
 NUM_CANDIDATES, SUBSAMPLE = 10, 300
@@ -240,7 +241,7 @@ class Turns:
 
 
 def run_all(program: Any, replications: int) -> list[Any]:
-    wanted = intervals.share_of_cells(np.array([0]), replications)
+    wanted = interval_sets.share_of_cells(np.array([0]), replications)
     return list(run_chunks(program, wanted, started=time.monotonic()))
 
 
@@ -259,7 +260,7 @@ def compare(chunks: list[Any], expected: np.ndarray, replications: int) -> None:
     """Print the largest difference of every number."""
     records = {name: np.empty(replications) for name in METRICS}
     for chunk in chunks:
-        _, numbers = intervals.split_members(intervals.members(chunk.intervals))
+        _, numbers = interval_sets.split_members(interval_sets.members(chunk.intervals))
         for name in METRICS:
             records[name][numbers] = chunk.metrics[name]
     for j, name in enumerate(METRICS):

@@ -4,12 +4,16 @@ Shapes, types and names are checked always. Values are checked where they are co
 trace the same conditions end in a status.
 """
 
+import functools
 import operator
+import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+_LARGEST_SEED = 2**32 - 1
 
 
 def is_concrete(value: Any) -> bool:
@@ -54,7 +58,7 @@ def float_array(name: str, value: Any) -> jax.Array:
 
 
 def _from_host(name: str, value: Any) -> jax.Array:
-    array = np.asarray(value)
+    array = _plain_array(name, value)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got {array.dtype}")
     if array.dtype.kind in "iub":
@@ -62,7 +66,34 @@ def _from_host(name: str, value: Any) -> jax.Array:
         array = array.astype(np.float64)
     if array.dtype == np.float64 and jnp.result_type(float) == jnp.float32:
         _refuse_lost_variation(name, array)
+        if getattr(value, "dtype", None) == np.float64:
+            _say_once_that_precision_is_lost()
     return jnp.asarray(array)
+
+
+def _plain_array(name: str, value: Any) -> np.ndarray:
+    """A host array in which masked values are NaN, and numbers have at most 64 bits."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        if value.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must hold real numbers, got {value.dtype}")
+        floats: Any = value.astype(np.result_type(value.dtype, np.float32))
+        value = floats.filled(np.nan)
+    array = np.asarray(value)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        # JAX has no longer numbers; what double precision cannot hold becomes infinite, or zero.
+        with np.errstate(over="ignore", under="ignore"):
+            return array.astype(np.float64)
+    return array
+
+
+@functools.cache
+def _say_once_that_precision_is_lost() -> None:
+    warnings.warn(
+        "float64 input is computed in float32, as JAX is set; for double precision switch"
+        " jax_enable_x64 on before anything else",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def _refuse_lost_variation(name: str, array: np.ndarray) -> None:
@@ -129,6 +160,11 @@ def check_count(name: str, value: Any, least: int, most: int | None = None) -> i
         limit = "" if most is None else f" and at most {most}"
         raise ValueError(f"{name} must be an integer of at least {least}{limit}, got {value!r}")
     return number
+
+
+def check_seed(name: str, value: Any) -> int:
+    """A seed of ``jax.random.key``: 32 bits, beyond which single precision would drop digits."""
+    return check_count(name, value, 0, _LARGEST_SEED)
 
 
 def check_key(key: Any) -> jax.Array:

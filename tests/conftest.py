@@ -1,6 +1,8 @@
 """Fixtures that all tests share; float64 is on unless a test asks for float32."""
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Most of the time of the tests is compile time, which these settings of XLA cut to a third. What
@@ -12,10 +14,27 @@ os.environ.setdefault(
 import jax
 import pytest
 
+from lisdd_jax.study.engine import machine, release_programs
+
 jax.config.update("jax_enable_x64", True)
 # Mixed types and shapes of different rank hide mistakes; the library writes each conversion out.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# What JAX compiles stays in its caches: a hundred megabytes for a diagnosis, and thousands for all
+# test modules together. Few programs serve two modules, so little is compiled again.
+_MOST_RESIDENT_BYTES = 1 << 30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bounded_memory() -> Iterator[None]:
+    """Give memory back after a module that has left the process large."""
+    yield
+    if machine.resident_bytes() > _MOST_RESIDENT_BYTES:
+        release_programs()
+        jax.clear_caches()
+        gc.collect()
+        machine.return_free_memory()
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +58,17 @@ def compilations():
     jax.monitoring.register_event_duration_secs_listener(note)
     yield seen
     jax.monitoring.unregister_event_duration_listener(note)
+
+
+@pytest.fixture
+def cli(capsys):
+    """Run a command line in this process; returns exit code, stdout and stderr."""
+    from lisdd_jax.cli import main
+
+    def call(*words):
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    return call

@@ -13,7 +13,7 @@ from lisdd_jax.candidates import CandidateRegions, diagnose_regions
 from lisdd_jax.config import Config
 from lisdd_jax.prediction import predict
 from lisdd_jax.status import Status
-from lisdd_jax.study import scenarios
+from lisdd_jax.study.experiments import scenarios
 
 LOWER, UPPER = np.array(scenarios.CANDIDATE_REGIONS).T
 SAMPLE = scenarios.several_regions(3000)(jax.random.key(0))

@@ -17,12 +17,11 @@ from lisdd_jax import (
     f_test,
     fit_clean_regime,
     fit_trimmed,
-    problem,
     select_form,
-    tables,
 )
 from lisdd_jax.numerics import cell_sums, least_squares
 from lisdd_jax.statistics import partition
+from lisdd_jax.tables import problem
 
 KEY = jax.random.key(0)
 
@@ -117,7 +116,7 @@ class TestMissingValues:
         path = tmp_path / "table.csv"
         path.write_text("x,y\n" + rows + "\n")
         read = problem.from_table(
-            tables.open_table(path),
+            path,
             response="y",
             physics=["x"],
             axis="x",
@@ -301,7 +300,7 @@ class TestSkewedAxis:
 
     def test_measured(self, shared):
         read = problem.from_table(
-            tables.open_table(shared / "data" / "steel_tension.csv"),
+            shared / "data" / "steel_tension.csv",
             response="stress_MPa",
             physics=["strain"],
             axis="strain",

@@ -4,6 +4,7 @@ A program takes long to compile, so the runs share two: up to 64 rows, two physi
 terms in 14 cells, and up to 64 rows, one column and one term in two cells.
 """
 
+import gzip
 import io
 import json
 import os
@@ -19,9 +20,9 @@ import pytest
 from rich.console import Console
 
 import lisdd_jax
-from lisdd_jax import problem, spec, tables
-from lisdd_jax.cli import arguments, environment, execution, main, waiting
+from lisdd_jax.cli import arguments, environment, execution, waiting
 from lisdd_jax.config import Config
+from lisdd_jax.tables import problem, spec
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 LINE = ["--response", "y", "--physics", "x", "--intercept", "--axis", "x", "--paper"]
@@ -32,17 +33,6 @@ SQUARES = ["--library", "x^2", "v"]
 def no_cache(monkeypatch, tmp_path):
     monkeypatch.setenv(environment.CACHE_VARIABLE, "")
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return call
 
 
 @pytest.fixture
@@ -94,7 +84,7 @@ def test_padding_to_a_shared_length_changes_nothing():
     sample().to_csv("table.csv", index=False)
     plan = spec.Spec(response="y", physics=("x",), axis="x", library=("x^2", "v"), seed=3)
     data = problem.from_table(
-        tables.open_table("table.csv"),
+        "table.csv",
         response="y",
         physics=["x"],
         axis="x",
@@ -124,6 +114,53 @@ def test_parquet_gives_what_csv_gives(diagnose):
     for found in (first, second):
         del found["config"]["table"]
     assert first == second
+
+
+def test_the_table_may_be_in_any_form_and_place(diagnose, monkeypatch):
+    """A semicolon file with decimal commas, and the same packed into standard input."""
+    frame = sample()
+    plain = diagnose(frame, *LINE, *SQUARES)
+    frame.to_csv("s.csv", index=False, sep=";", decimal=",", encoding="latin-1")
+    european = diagnose("s.csv", *LINE, *SQUARES)
+    packed = gzip.compress(Path("s.csv").read_bytes())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    piped = diagnose("-", *LINE, *SQUARES)
+    note = "numbers are read with decimal commas (--decimal)"
+    assert (plain["notes"], european["notes"], piped["notes"]) == ([], [note], [note])
+    for found in (plain, european, piped):
+        del found["config"], found["notes"]
+    assert plain == european == piped
+
+
+def test_predictions_of_the_same_and_of_other_rows(diagnose, cli):
+    frame = sample()
+    frame.loc[3, "v"] = np.nan
+    assert frame["x"][3] < 1.7, "the row lies where no missing term needs v"
+    found = diagnose(frame, *LINE, *SQUARES, "--where", "x < 2.8", "--predictions", "p.csv")
+    first = pd.read_csv("p.csv")
+    assert list(first) == [
+        "row", "response", "physics", "corrected", "region",
+        "residual_physics", "residual_corrected", "used",
+    ]  # fmt: skip
+    assert first["used"].sum() == found["rows"]["used"]
+    assert not first["corrected"].isna().any()
+    np.testing.assert_allclose(first["response"], frame["y"], rtol=1e-15)
+    inside = frame["x"] >= found["regions"][0]["lower"]
+    assert first["region"].tolist() == inside.tolist()
+    line = found["physics"][0]["coefficient"] + found["physics"][1]["coefficient"] * frame["x"]
+    np.testing.assert_allclose(first["physics"], line, rtol=1e-12)
+    assert first["residual_corrected"].std() < 0.2 < first["residual_physics"].std()
+    code, out, err = cli("predict", "result.json", "table.csv")
+    assert code == 0
+    second = pd.read_csv(io.StringIO(out))
+    pd.testing.assert_frame_equal(second, first.drop(columns="used"))
+    assert "root mean square of the residuals over 60 rows" in err
+    frame[["x", "v"]].to_parquet("new.parquet")
+    code, out, _ = cli("predict", "result.json", "new.parquet", "--out", "new.csv")
+    assert (code, out) == (0, "")
+    third = pd.read_csv("new.csv")
+    assert list(third) == ["row", "physics", "corrected", "region"]
+    np.testing.assert_allclose(third["corrected"], first["corrected"], rtol=1e-14)
 
 
 def test_seeds_change_the_split_and_repeat(diagnose):
@@ -249,7 +286,22 @@ def test_case_18_skewed_axis(diagnose):
         (["t.csv", *LINE, *SQUARES, "--where", "x > 2.6"], "more rows than coefficients"),
         (["t.csv", *LINE, *SQUARES, "--axis", "x - x"], "is constant"),
         (["t.csv", *LINE, *SQUARES, "--edges", "0", "1", "2"], "edges must cover the axis"),
-        (["t.csv", *LINE, *SQUARES, "--cells", "1"], "must be an integer of at least 2, got 1"),
+        (["t.csv", *LINE, *SQUARES, "--cells", "1"], "num_cells must be at least 2, got 1"),
+        (["t.csv", *LINE, *SQUARES, "--no-paper", "--cells", "2"], "must be at least 3, got 2"),
+        (["t.csv", *LINE, *SQUARES, "--no-paper", "--edges", "0", "1", "2"], "at least 3, got 2"),
+        (["t.csv", *LINE, *SQUARES, "--cells", "100000000"], "of every cell are held in memory"),
+        (["t.csv", *LINE, *SQUARES, "--seed", "-1"], "--seed must be an integer of at least 0"),
+        (["t.csv", *LINE, *SQUARES, "--seed", "1" + 23 * "0"], "at most 4294967295, got 1000"),
+        (["t.csv", *LINE, *SQUARES, "--block", "vv"], "block: unknown column 'vv'"),
+        (["t.csv", *LINE, *SQUARES, "--time", "v +"], "time: expected a number, a column"),
+        (["t.csv", *LINE, *SQUARES, "--trusted", "x > 9"], "trusted: no row in use meets"),
+        (["t.csv", *LINE, *SQUARES, "--noise-scale", "v"], "noise_scale must be positive, got"),
+        (["t.csv", *LINE, *SQUARES, "--sep", "::"], "sep must be one character"),
+        (["t.csv", *LINE, *SQUARES, "--decimal", "x"], "decimal must be a point or a comma"),
+        (["t.csv", *LINE, *SQUARES, "--encoding", "x"], "encoding must be one that Python knows"),
+        (["t.csv", *LINE, *SQUARES, "--sheet", "1"], "is no Excel workbook"),
+        (["t.csv", *LINE, *SQUARES, "--predictions", "t.csv"], "would overwrite an input"),
+        (["t.csv", *LINE, *SQUARES, "--json", "-", "--predictions", "-"], "must differ, got '-'"),
         (["t.csv", *LINE, *SQUARES, "--cells", "9", "--quantile-cells", "9"], "one way only"),
         (["t.csv", *LINE, *SQUARES, "--trim", "0.7"], "trim must lie between 0 and 0.5"),
         (
@@ -262,15 +314,17 @@ def test_case_18_skewed_axis(diagnose):
         (["t.csv", *LINE, *SQUARES, "--json", "a", "--report", "a"], "must differ"),
         (["--spec", "bad.toml"], "unknown key 'respones'; did you mean response"),
         (["--spec", "bad.toml", "--json", "bad.toml"], "unknown key"),
-        (["t.csv", *SQUARES], "response is required"),
+        (["t.csv", *SQUARES], "response, physics and axis are required: give --response,"),
+        ([*LINE, "--library", "x^2", "noext"], "'noext' was read as an expression: put the table"),
         (["t.csv", "--respones", "y"], "--response"),
-        ([], "table is required"),
+        ([], "table, response, physics, axis and library are required: give a TABLE, --resp"),
     ],
 )
 def test_bad_input_is_one_sentence_and_loses_nothing(cli, words, message):
     sample().to_csv("t.csv", index=False)
     Path("text.csv").write_text("x,v,y\n1,1,1\n2,2,2\nabc,3,3\n")
     Path("bad.toml").write_text("respones = 'y'\n")
+    Path("noext").write_text("x,v,y\n1,1,1\n")
     before = {path: path.read_bytes() for path in Path().iterdir()}
     code, out, err = cli("diagnose", *words)
     assert (code, out) == (2, "")
@@ -335,7 +389,9 @@ def test_quick_compilation_leaves_flags_of_the_user_alone(monkeypatch):
 def test_help_lists_the_commands(cli):
     code, out, _ = cli("--help")
     assert code == 0
-    for command in ("diagnose", "study", "reproduce", "power", "simulate"):
+    for command in (
+        "diagnose predict check init doctor study reproduce power simulate --show-completion"
+    ).split():
         assert command in out
 
 
@@ -345,6 +401,12 @@ def test_help_and_version(cli):
     code, out, _ = cli("diagnose", "--help")
     assert code == 0
     assert "lisdd-jax diagnose pipe.csv" in out
+    # What a user chooses stands before what tunes the algorithm.
+    panels = [out.index(f"─ {panel} ─") for panel in ("Data", "Model", "Method", "Output")]
+    advanced = out.index("─ Advanced ─")
+    assert sorted(panels) == panels
+    assert out.index("--predictions") < advanced < out.index("--alpha-cell")
+    assert max(map(len, out.splitlines())) <= 80
     for name in spec.setting_kinds():
         assert f"--{'cells' if name == 'num_cells' else name.replace('_', '-')}" in out
     code, _, err = cli("diagnos")
@@ -359,6 +421,11 @@ def test_help_and_version(cli):
         ("--physics a --physics b", "--physics a --physics b"),
         ("--physics=a b", "--physics=a --physics b"),
         ("--library a b t.csv", "--library a --library b t.csv"),
+        ("--library a b T.TSV", "--library a --library b T.TSV"),
+        ("--library a t.txt --axis b", "--library a t.txt --axis b"),
+        ("--library a t.csv.gz", "--library a t.csv.gz"),
+        ("--library a t.xlsx", "--library a t.xlsx"),
+        ("--library a -", "--library a -"),
         ("t.csv --library -x 1 --seed 3", "t.csv --library -x --library 1 --seed 3"),
         ("--edges -1 0 1", "--edges -1 --edges 0 --edges 1"),
         ("--response a b", "--response a b"),

@@ -333,11 +333,11 @@ def test_size_given_a_region():
         honest = select_form(
             features, residuals, quarter, half & ~quarter, max_terms=1, tolerance=0.0
         )
-        split = f_test(design, features * honest.support.astype(float), response, mask=~half)
+        split = f_test(design, features * honest.support[None].astype(float), response, mask=~half)
         # The term that fits best in sample, tested in the same sample.
         shares = (features.T @ residuals) ** 2 / jnp.sum((features - features.mean(0)) ** 2, 0)
         best = jnp.arange(terms) == jnp.argmax(shares)
-        naive = f_test(design, features * best.astype(float), response)
+        naive = f_test(design, features * best[None].astype(float), response)
         return split.p_value, naive.p_value
 
     noise = np.random.default_rng(1).normal(size=(num, rows))

@@ -1,6 +1,7 @@
 """Expressions on random trees and texts."""
 
 import functools
+from datetime import datetime
 
 import hypothesis
 import hypothesis.strategies as st
@@ -14,6 +15,7 @@ from lisdd_jax.expressions.tree import (
     Call,
     Column,
     Constant,
+    Date,
     Membership,
     Negative,
     Not,
@@ -38,6 +40,7 @@ LEAVES = (
     NUMBERS.map(lambda value: Number(abs(value)))
     | st.sampled_from(["x", "y", "air temp"]).map(Column)
     | st.sampled_from(["pi", "e"]).map(Constant)
+    | st.datetimes(min_value=datetime(1800, 1, 1)).map(lambda moment: Date(moment.isoformat()))
 )
 CONDITIONS = st.builds(
     Membership,

@@ -110,6 +110,7 @@ def test_result_type_follows_the_columns(dtype, xp):
     assert np.asarray(evaluate(parse("x/2"), rows, xp=xp)).tolist() == [0.0, 0.5, 0.5]
 
 
+@pytest.mark.filterwarnings("ignore:float64 input is computed in float32")
 def test_without_x64_values_are_right_or_refused():
     stamps = np.array([1_700_000_000, 1_700_000_010, 1_700_000_020])
     with jax.enable_x64(False):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lisdd_jax
-from lisdd_jax.study import metrics, scenarios
+from lisdd_jax.study.experiments import metrics, scenarios
 
 EDGES = jnp.linspace(-3.3, 3.3, 15)
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import testbed
 
-from lisdd_jax import Config, Diagnosis, Status, Verdict, diagnose, expressions, problem, tables
+from lisdd_jax import Config, Diagnosis, Status, Verdict, diagnose, expressions, tables
+from lisdd_jax.tables import problem
 
 # Terms that bring every library of one or two physics columns to five, so that programs are shared.
 EXTRA = {
@@ -84,7 +85,7 @@ def diagnosed(shared):
         entry = index[name]
         library = [translate(term) for terms in entry["library"].values() for term in terms]
         library = list(dict.fromkeys(library + EXTRA.get(name, [])))
-        table = tables.open_table(folder / entry["csv"])
+        table = tables.read_table(folder / entry["csv"])
         where = entry["use"] and translate(entry["use"])
         read = problem.from_table(
             table,

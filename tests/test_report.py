@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lisdd_jax import problem, tables
 from lisdd_jax.report import (
     figures,
     files,
@@ -26,6 +25,7 @@ from lisdd_jax.report import (
 )
 from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions, Verdict
 from lisdd_jax.status import Status
+from lisdd_jax.tables import problem
 
 CONFIG = {"max_terms": 2, "alpha": 0.05, "alpha_cell": 1e-3, "seed": 0, "mode": "paper"}
 LIBRARY = ["x^2", "x^3", "sin(x)"]
@@ -44,7 +44,7 @@ def data(tmp_path_factory):
     lines = [f"{value},{1 + value},{'' if k < 2 else 0.5}" for k, value in enumerate(x)]
     path.write_text("\n".join(["x,y,v", *lines]))
     return problem.from_table(
-        tables.open_table(path),
+        path,
         response="y",
         physics=["x + 0*v"],
         axis="x",
@@ -226,6 +226,21 @@ def test_terminal_report_fits_80_columns_without_colour(name, data):
     assert max(map(len, text.splitlines())) <= 80
     assert not re.search(r" \n", text)
     assert words.TITLES[name].upper() in text
+
+
+@pytest.mark.parametrize("offset, bars", [(0.0, True), (1.7e12, False)])
+def test_no_number_of_the_map_is_cut(data, offset, bars):
+    summary = summary_of("discrepancy", data)
+    cells = tuple(
+        dataclasses.replace(cell, lower=cell.lower + offset, upper=cell.upper + offset)
+        for cell in summary.cells
+    )
+    for width in (80, 50):
+        text = printed(dataclasses.replace(summary, cells=cells), width=width)
+        assert "…" not in text
+        assert max(map(len, text.splitlines())) <= width
+        assert ("residual rms" in text) == (bars and width == 80)
+        assert re.search(r" 3\.7 +\+3\.3 +-868\.6 +◆ flagged", text)
 
 
 def test_terminal_report_says_where_what_and_how_sure(data):
@@ -476,7 +491,7 @@ def test_digits_follow_the_error(value, error, expected):
 def test_files_are_whole_or_not_at_all(tmp_path, monkeypatch):
     target = tmp_path / "out.json"
     files.write_text(target, "first")
-    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(files.OutputError, match="cannot be written: full"):
         files.write_text(target, "second")
     assert target.read_text() == "first"

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from lisdd_jax import spec
-from lisdd_jax.config import Config
-from lisdd_jax.spec import Spec, SpecError
+from lisdd_jax.config import Config, PublishedConfig
+from lisdd_jax.tables import ReadOptions, SpecError, spec
+from lisdd_jax.tables.spec import Spec
 
 FULL = """
 table = "data/t.csv"
@@ -23,6 +23,15 @@ seed = 4
 float32 = false
 json = "out.json"
 report = "out.html"
+predictions = "-"
+sep = ";"
+decimal = ","
+encoding = "latin-1"
+sheet = "1"
+block = "day"
+time = "hour"
+trusted = "x < 1"
+noise_scale = "s"
 
 [config]
 alpha = 0.01
@@ -43,6 +52,14 @@ def test_a_full_specification(tmp_path):
     assert found.physics == ("x", "max(x, 0)")
     assert found.edges == (0.0, 1.5, 2.0)
     assert found.json == str(tmp_path / "out.json")
+    assert found.predictions == "-"
+    assert (found.block, found.time, found.trusted, found.noise_scale) == (
+        "day",
+        "hour",
+        "x < 1",
+        "s",
+    )
+    assert found.reading() == ReadOptions(sep=";", decimal=",", encoding="latin-1", sheet="1")
     assert found.config == {"alpha": 0.01, "trim": 0.0, "max_terms": 1}
     spec.check(found)
     assert found.settings() == Config.paper(alpha=0.01, trim=0.0, max_terms=1)
@@ -62,6 +79,7 @@ def test_a_full_specification(tmp_path):
         ("response = 3", "response must be a text, got 3"),
         ("config = 3", "config must be a table of settings"),
         ("[config]\nmax_terms = 2.0", "config.max_terms must be an integer"),
+        (f"[config]\nalpha = {10**400}", "config.alpha must be a number that floating point holds"),
         ("[config]\nalpha = 'a'", "config.alpha must be a number"),
         ("response = ", "is not valid TOML"),
         ("response = 'y'\nresponse = 'z'", "is not valid TOML"),
@@ -118,6 +136,19 @@ def test_every_part_is_required(name):
         spec.check(dataclasses.replace(COMPLETE, **{name: None}))
 
 
+def test_all_that_is_missing_is_named_at_once():
+    with pytest.raises(SpecError) as caught:
+        spec.check(Spec(axis="x"))
+    assert str(caught.value) == (
+        "table, response, physics and library are required: give a TABLE, --response, --physics (or"
+        " --intercept), --library, or a --spec FILE.toml that says so"
+    )
+
+
+def test_two_cells_are_enough_for_the_published_method():
+    spec.check(dataclasses.replace(COMPLETE, quantile_cells=2, paper=True))
+
+
 def test_an_intercept_is_physics_enough():
     spec.check(dataclasses.replace(COMPLETE, physics=None, intercept=True))
 
@@ -127,9 +158,15 @@ def test_an_intercept_is_physics_enough():
     [
         ({"edges": (0.0, 1.0, 2.0), "quantile_cells": 3}, "one way only"),
         ({"quantile_cells": 3, "config": {"num_cells": 3}}, "one way only"),
-        ({"quantile_cells": 1}, "at least 2"),
+        ({"quantile_cells": 1, "paper": True}, "quantile_cells must be at least 2, got 1"),
+        ({"quantile_cells": 2}, "at least 3, got 2; the default method compares cells"),
+        ({"config": {"num_cells": 2}}, "num_cells must be at least 3, got 2"),
+        ({"edges": (0.0, 1.0, 2.0)}, "between edges must be at least 3, got 2"),
+        ({"config": {"num_cells": 10**8}}, "at most 10000, got 100000000; sums and tests of every"),
         ({"min_rows_per_cell": 0}, "at least 1"),
-        ({"seed": -1}, "at least 0"),
+        ({"min_rows_per_cell": 10**12}, "at most 2147483647"),
+        ({"seed": -1}, "at least 0 and at most 4294967295, got -1"),
+        ({"seed": 10**23}, "at most 4294967295"),
     ],
 )
 def test_contradictions_are_refused(changes, words):
@@ -144,7 +181,8 @@ def test_bad_settings_are_refused():
 
 def test_settings_are_the_fields_of_config():
     kinds = spec.setting_kinds()
-    assert set(kinds) <= {field.name for field in dataclasses.fields(Config)}
+    fields = [*dataclasses.fields(Config), *dataclasses.fields(PublishedConfig)]
+    assert set(kinds) == {field.name for field in fields}
     assert {"trim", "alpha", "alpha_cell", "tolerance", "max_terms", "num_cells"} <= set(kinds)
     assert Spec().settings() == Config()
     assert Spec(paper=True).settings() == Config.paper()

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lisdd_jax import problem, tables
+from lisdd_jax import tables
 from lisdd_jax.expressions import ExpressionError
-from lisdd_jax.problem import ProblemError, Rows
-from lisdd_jax.tables import TableError
+from lisdd_jax.tables import ProblemError, TableError, columns, problem
+from lisdd_jax.tables.problem import Rows
 
 PARTS = {"response": "y", "physics": ["x"], "axis": "x", "library": ["x^2"]}
 
@@ -18,15 +18,15 @@ def write(tmp_path, content, name="table.csv"):
     return path
 
 
-def read(path, **changes):
-    return problem.from_table(tables.open_table(path), **{**PARTS, **changes})
+def read(data, **changes):
+    return problem.from_table(data, **{**PARTS, **changes})
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_separators_and_byte_order_mark(tmp_path, separator, mark):
     text = mark + "x, y\n1,2.5\n-3e-2,4\n".replace(",", separator)
-    table = tables.open_table(write(tmp_path, text))
+    table = tables.read_table(write(tmp_path, text))
     assert table.names == ("x", "y")
     columns = table.read(["y", "x"])
     assert columns["x"].tolist() == [1.0, -0.03]
@@ -36,9 +36,8 @@ def test_separators_and_byte_order_mark(tmp_path, separator, mark):
 def test_numbers_survive_the_way_through_text(tmp_path):
     values = np.random.default_rng(0).normal(size=200) * 1e7 + 1.7e9
     pd.DataFrame({"x": values, "y": 1}).to_csv(tmp_path / "t.csv", index=False)
-    found = tables.open_table(tmp_path / "t.csv").read(["x"])["x"]
-    # Older releases of pandas may miss the last bit.
-    np.testing.assert_allclose(found, values, rtol=4e-16)
+    found = tables.read_table(tmp_path / "t.csv").read(["x"])["x"]
+    assert found.tolist() == values.tolist()
 
 
 def test_parquet_equals_csv(tmp_path):
@@ -47,11 +46,11 @@ def test_parquet_equals_csv(tmp_path):
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.set_index("kind").to_parquet(tmp_path / "t.parquet")
-    csv, parquet = (tables.open_table(tmp_path / name) for name in ("t.csv", "t.parquet"))
+    csv, parquet = (tables.read_table(tmp_path / name) for name in ("t.csv", "t.parquet"))
     assert set(csv.names) == set(parquet.names)
     for name in ("x", "y"):
         np.testing.assert_array_equal(csv.read([name])[name], parquet.read([name])[name])
-    assert tables.missing(parquet.read(["kind"])["kind"]).tolist() == [False, False, True, False]
+    assert columns.missing(parquet.read(["kind"])["kind"]).tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -60,9 +59,14 @@ def test_parquet_equals_csv(tmp_path):
         (b"", "is empty"),
         (b"\n\n \n", "is empty"),
         (bytes(range(256)), "is not text"),
-        ("temp °C,y\n1,2\n".encode("latin-1"), "not UTF-8 text (byte 0xb0)"),
-        ("x,y\n1,2\n".encode("utf-16"), "UTF-16"),
-        (b"PK\x03\x04....", "spreadsheet"),
+        (
+            b"x \x81,y\n1,2\n",
+            "is not text in utf-8 (byte 0x81); say how it is written by --encoding",
+        ),
+        ("x,y\n1,2\n".encode("utf-16-le"), "binary data (or UTF-16: --encoding utf-16)"),
+        (b"PK\x03\x04....", "cannot be decompressed: File is not a zip file"),
+        (b"\xd0\xcf\x11\xe0....", "is an old Excel file; save it as .xlsx or CSV"),
+        (b"\x1f\x8b\x08....", "cannot be decompressed"),
         (b"x,y,x\n1,2,3\n", "got 'x' 2 times"),
         (b"1,2\n3,4\n", "got numbers only"),
         (b"x,y\n1,2\n1,2,3\n3,4\n", "Expected 2 fields in line 3, saw 3"),
@@ -81,23 +85,18 @@ def test_unusable_files_are_refused(tmp_path, content, words):
 
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(TableError, match="does not exist"):
-        tables.open_table(tmp_path / "none.csv")
+        tables.read_table(tmp_path / "none.csv")
     with pytest.raises(TableError, match="is a folder"):
-        tables.open_table(tmp_path)
-
-
-def test_wrong_encoding_after_the_sample_is_refused(tmp_path):
-    body = b"x,y\n" + b"1,2\n" * 40_000 + b"\xb0,1\n"
-    with pytest.raises(TableError, match="not UTF-8"):
-        read(write(tmp_path, body))
+        tables.read_table(tmp_path)
 
 
 @pytest.mark.parametrize(
     "cell, words",
     [
         ("abc", "column 'x' must hold numbers, got 'abc' in data row 2"),
-        ('"1,5"', "got '1,5' in data row 2; write decimals with a point"),
         ("2020-01-01", "got '2020-01-01' in data row 2"),
+        ("1 000", "got '1 000' in data row 2; write numbers without marks of thousands"),
+        ("1_000", "got '1_000' in data row 2"),
         ("inf", "column 'x' must be finite, got inf in data row 2"),
         ("-Infinity", "column 'x' must be finite, got -inf in data row 2"),
     ],
@@ -111,13 +110,6 @@ def test_bad_cells_are_named(tmp_path, cell, words):
 def test_bad_cells_outside_the_filter_do_not_matter(tmp_path):
     path = write(tmp_path, "x,y,ok\n1,2,1\nabc,3,0\ninf,3,0\n4,5,1\n")
     assert read(path, where="ok == 1").axis.tolist() == [1.0, 4.0]
-
-
-def test_dates_in_parquet_are_no_numbers(tmp_path):
-    frame = pd.DataFrame({"x": pd.date_range("2020", periods=3), "y": [1.0, 2.0, 3.0]})
-    frame.to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(TableError, match="got '2020-01-01' in data row 1 and 2 more"):
-        read(tmp_path / "t.parquet")
 
 
 def test_complete_cases_are_counted(tmp_path):
@@ -202,9 +194,9 @@ def test_bad_parts_are_refused(tmp_path, changes, words):
 def test_nothing_to_diagnose(tmp_path, body, words):
     found = read(write(tmp_path, "x,y\n" + body))
     with pytest.raises(ProblemError) as caught:
-        problem.check(found, max_terms=2)
+        problem.check_problem(found, max_terms=2)
     assert words in str(caught.value)
 
 
 def test_enough_to_diagnose(tmp_path):
-    problem.check(read(write(tmp_path, "x,y\n1,2\n2,3\n3,5\n")), max_terms=2)
+    problem.check_problem(read(write(tmp_path, "x,y\n1,2\n2,3\n3,5\n")), max_terms=2)

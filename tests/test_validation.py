@@ -41,6 +41,22 @@ class TestFloatArray:
         with pytest.raises(TypeError, match="x must hold float32 or float64 numbers, got"):
             validation.float_array("x", jnp.zeros(3, dtype))
 
+    def test_masked_values_are_missing(self):
+        values = np.ma.masked_array([1, 2, 3], [False, True, False])
+        np.testing.assert_array_equal(validation.float_array("x", values), [1.0, np.nan, 3.0])
+        whole = np.ma.masked_array([1, 2, 3], [False] * 3)
+        assert validation.float_array("x", whole).tolist() == [1.0, 2.0, 3.0]
+        with pytest.raises(ValueError, match="x must be finite in the rows in use"):
+            validation.check_finite("x", validation.float_array("x", values))
+        with pytest.raises(TypeError, match="x must hold real numbers"):
+            validation.float_array("x", np.ma.masked_array(["a", "b"], [False, True]))
+
+    def test_long_doubles_are_rounded_to_double(self):
+        values = np.array(["1.0000000000000000001", "1e4000"], np.longdouble)
+        found = validation.float_array("x", values)
+        assert found.dtype == jnp.float64
+        assert found.tolist() == [1.0, np.inf]
+
 
 SINGLE_PRECISION = """
     import warnings
@@ -49,6 +65,16 @@ SINGLE_PRECISION = """
     from lisdd_jax import validation
     assert not jax.config.jax_enable_x64
     row = np.arange(2000.0)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        validation.float_array("x", row.astype(np.float32))
+        validation.float_array("x", [1, 2])
+        assert not said
+        for _ in range(3):
+            validation.float_array("x", row)
+    # Once in the life of the process.
+    (warning,) = said
+    assert "float64 input is computed in float32" in str(warning.message)
 
     def refused(value):
         try:

@@ -1,7 +1,22 @@
 """The command line ``lisdd-jax``: an application on top of the library."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+
+def load_application() -> Callable[[list[str]], int]:
+    """The function that runs a command line and returns its exit code; it takes a while to import.
+
+    Raises:
+      SystemExit: a package that the command line needs is not installed.
+    """
+    try:
+        from lisdd_jax.cli import application
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
+            raise
+        sys.exit("lisdd-jax: the command line needs more packages: pip install typer rich pandas")
+    return application.run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -10,10 +25,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
       arguments: words after the name of the program; those of the process where None.
     """
-    try:
-        from lisdd_jax.cli import application
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
-            raise
-        sys.exit("lisdd-jax: the command line needs more packages: pip install 'lisdd-jax[cli]'")
-    sys.exit(application.run(list(sys.argv[1:] if arguments is None else arguments)))
+    sys.exit(load_application()(list(sys.argv[1:] if arguments is None else arguments)))

@@ -1,23 +1,26 @@
-"""Commands, and how a failure reaches the user: one sentence on stderr, no traceback."""
+"""Commands, and what their end is: exit code 0 ran, 2 bad input, 1 a fault of the program."""
 
 import os
 import sys
+import traceback
 from typing import Annotated, Any
 
 import typer
 
 import lisdd_jax
-from lisdd_jax.cli import arguments, diagnose, studies
-from lisdd_jax.cli.failure import Failure
+from lisdd_jax.cli import arguments, check, diagnose, doctor, init, predict, studies
+from lisdd_jax.cli.failure import TRACEBACK_VARIABLE, Failure, wants_traceback
 
 #: The root of usage errors; its module differs between releases of Typer.
 _UsageError: Any = typer.BadParameter.__mro__[2]
+
+#: Exit code of a program that was interrupted; newer releases of Typer return it.
+_INTERRUPTED = 130
 
 app = typer.Typer(
     name="lisdd-jax",
     help="Where is a trusted physical model wrong, what is missing there, and is it real?",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,6 +46,10 @@ def _common(
 
 
 app.command(name="diagnose", help=diagnose.HELP)(diagnose.command)
+app.command(name="predict", help=predict.HELP)(predict.command)
+app.command(name="check", help=check.HELP)(check.command)
+app.command(name="init", help=init.HELP)(init.command)
+app.command(name="doctor", help=doctor.HELP)(doctor.command)
 app.add_typer(studies.app)
 
 
@@ -53,29 +60,38 @@ def run(words: list[str]) -> int:
       words: after the name of the program.
 
     Returns:
-      The exit code: 0 ran, 2 bad input, 130 interrupted.
+      The exit code: 0 ran, 1 a fault of the program, 2 bad input, 130 interrupted.
     """
     try:
         result = app(
             args=arguments.repeat_options(words), prog_name="lisdd-jax", standalone_mode=False
         )
         sys.stdout.flush()
+        if result == _INTERRUPTED:
+            raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
     except Failure as failure:
-        return _complain(str(failure))
+        return _complain(str(failure), failure)
     except _UsageError as error:
         message = error.format_message()
-        return _complain(message) if message else 2
+        return _complain(message, error) if message else 2
     except (KeyboardInterrupt, typer.Abort):
         print("lisdd-jax: interrupted", file=sys.stderr)
-        return 130
+        return _INTERRUPTED
     except BrokenPipeError:
         # The reader went away, as `head` does; nothing is left to say, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:
+        kind = type(error).__name__
+        hint = "" if wants_traceback() else f"; {TRACEBACK_VARIABLE}=1 shows where"
+        _complain(f"a fault of the program, not of the input: {kind}: {error}{hint}", error)
+        return 1
 
 
-def _complain(text: str) -> int:
+def _complain(text: str, error: BaseException) -> int:
+    if wants_traceback():
+        traceback.print_exception(error)
     sentence = " ".join(text.split())
     print(f"lisdd-jax: {sentence}", file=sys.stderr)
     return 2

@@ -7,13 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from lisdd_jax import spec, tables
+from lisdd_jax import tables
+from lisdd_jax.cli import options
 from lisdd_jax.config import MODES, Settings
+from lisdd_jax.tables import spec
 
 #: Options that take several values, after one name or after several.
 REPEATED = ("--physics", "--library", "--edges")
 #: Names on the command line where they differ from the field's own.
 _SHORT_NAMES = {"num_cells": "--cells"}
+#: Settings that a user chooses by knowledge of the problem; the rest tunes the algorithm.
+_CHOSEN_BY_USERS = ("num_cells", "max_terms", "alpha", "negligible")
 
 
 def repeat_options(words: Sequence[str]) -> list[str]:
@@ -41,7 +45,7 @@ def repeat_options(words: Sequence[str]) -> list[str]:
             written.append(word)
             continue
         if option and num_values:
-            if word.lower().endswith(tables.SUFFIXES):
+            if word == tables.STANDARD_INPUT or word.lower().endswith(tables.SUFFIXES):
                 option = ""
             else:
                 written.append(option)
@@ -68,7 +72,7 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _setting_options() -> dict[str, Any]:
     helps = _field_helps()
-    options = {}
+    found = {}
     for name, kind in spec.setting_kinds().items():
         shown = _shown_default(name)
         text = re.sub(r" \(static\)|static, |``", "", helps.get(name, "")).rstrip(".")
@@ -78,11 +82,11 @@ def _setting_options() -> dict[str, Any]:
         option = typer.Option(
             flag,
             help=f"{text[:1].upper()}{text[1:]}. ".lstrip(". ") + shown.replace("[", r"\["),
-            rich_help_panel="Cells" if name == "num_cells" else "Settings",
+            rich_help_panel=options.METHOD if name in _CHOSEN_BY_USERS else options.ADVANCED,
             show_default=False,
         )
-        options[name] = Annotated[kind | None, option]
-    return options
+        found[name] = Annotated[kind | None, option]
+    return found
 
 
 def _shown_default(name: str) -> str:

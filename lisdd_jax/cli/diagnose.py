@@ -5,19 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from rich.console import Console
 
 import lisdd_jax
-from lisdd_jax import problem, spec, tables
-from lisdd_jax.cli import environment, execution, options
+from lisdd_jax.cli import environment, execution, options, outputs
 from lisdd_jax.cli.arguments import with_settings
-from lisdd_jax.cli.failure import Failure
+from lisdd_jax.cli.failure import in_sentences
 from lisdd_jax.cli.waiting import waiting
 from lisdd_jax.config import Config, PublishedConfig, mode_of
-from lisdd_jax.problem import Problem
-from lisdd_jax.report import figures, files, html, json_report, summarize, terminal
+from lisdd_jax.report import figures, html, json_report, summarize, terminal
 from lisdd_jax.report.summary import Summary
-from lisdd_jax.spec import Spec
+from lisdd_jax.tables import SpecError, Table, model, model_format, problem, read_table, spec
+from lisdd_jax.tables.model import Model
+from lisdd_jax.tables.problem import Problem
+from lisdd_jax.tables.spec import Spec
 
 _LARGE_TABLE = 20_000_000
 """Bytes of a table on which a program that is quick to compile would run too long."""
@@ -26,7 +28,7 @@ HELP = r"""
 Find where a trusted model is wrong, which term is missing there, and whether that is real.
 
 An EXPR is a column name or an expression over columns: x1^3, log10(Re),
-max(temp - 18, 0). Several may follow one option.
+max(temp - 18, 0), day < date('2020-06-01'). Several may follow one option.
 
 [bold]Example[/bold]
 
@@ -38,35 +40,53 @@ max(temp - 18, 0). Several may follow one option.
 
 
 @with_settings
+@in_sentences
 def command(
     table: options.TablePath = None,
     *,
+    spec_file: options.SpecPath = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
+    where: options.Where = None,
     response: options.Response = None,
     physics: options.Physics = None,
     intercept: options.Intercept = None,
     axis: options.Axis = None,
     library: options.LibraryTerms = None,
-    where: options.Where = None,
-    spec_file: options.SpecPath = None,
-    edges: options.Edges = None,
-    quantile_cells: options.QuantileCells = None,
-    min_rows_per_cell: options.MinRowsPerCell = None,
+    block: options.Block = None,
+    time: options.Time = None,
+    trusted: options.Trusted = None,
+    noise_scale: options.NoiseScale = None,
     paper: options.Paper = None,
     seed: options.Seed = None,
-    float32: options.Float32 = None,
+    quantile_cells: options.QuantileCells = None,
+    edges: options.Edges = None,
+    min_rows_per_cell: options.MinRowsPerCell = None,
     json: options.JsonPath = None,
     report: options.ReportPath = None,
+    predictions: options.PredictionsPath = None,
+    float32: options.Float32 = None,
     **settings: Any,
 ) -> None:
     """Run a diagnosis; ``settings`` are those of either method, None where not given."""
     given = Spec(
         table=table,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        sheet=sheet,
         response=response,
         physics=tuple(physics) if physics else None,
         axis=axis,
         library=tuple(library) if library else None,
         intercept=intercept,
         where=where,
+        block=block,
+        time=time,
+        trusted=trusted,
+        noise_scale=noise_scale,
         paper=paper,
         edges=tuple(edges) if edges else None,
         quantile_cells=quantile_cells,
@@ -75,55 +95,69 @@ def command(
         float32=float32,
         json=json,
         report=report,
+        predictions=predictions,
         config={name: value for name, value in settings.items() if value is not None},
     )
-    try:
-        _diagnose(given, spec_file)
-    except (ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise Failure(str(error)) from error
-
-
-def _diagnose(given: Spec, spec_file: str | None) -> None:
     plan = given if spec_file is None else spec.load(spec_file).override(given)
-    spec.check(plan)
+    _check(plan)
+    _diagnose(plan, spec_file)
+
+
+def _check(plan: Spec) -> None:
+    try:
+        spec.check(plan)
+    except SpecError as error:
+        swallowed = [text for text in (plan.library or plan.physics or ()) if Path(text).is_file()]
+        if plan.table or not swallowed:
+            raise
+        raise SpecError(
+            f"{error}; {swallowed[-1]!r} was read as an expression: put the table first"
+        ) from None
+
+
+def _diagnose(plan: Spec, spec_file: str | None) -> None:
     config = plan.settings()
     _check_outputs(plan, spec_file)
     environment.set_precision(float32=bool(plan.float32))
-    table = Path(plan.table or "")
-    if table.is_file() and table.stat().st_size < _LARGE_TABLE:
+    path = Path(plan.table or "")
+    if not path.is_file() or path.stat().st_size < _LARGE_TABLE:
         environment.compile_quickly()
     with waiting(f"Reading {plan.table}"):
-        data = _read(plan)
-    problem.check(data, config.max_terms)
+        table = read_table(path, plan.reading())
+        data = _read(table, plan)
+    problem.check_problem(data, config.max_terms)
     with waiting("Diagnosing (the first run of its kind compiles)"):
         found = jax.block_until_ready(execution.run(data, plan, config))
     record = _record(plan, config)
     summary = summarize(found, data, config=record, version=lisdd_jax.__version__)
-    _write(summary, data, plan)
+    fitted = model.from_diagnosis(found, data)
+    if plan.predictions:
+        _write_predictions(fitted, table, data, plan.predictions)
+    _write(summary, fitted, data, plan)
 
 
 def _check_outputs(plan: Spec, spec_file: str | None) -> None:
-    outputs = [path for path in (plan.json, plan.report) if path and path != "-"]
     inputs = [path for path in (plan.table, spec_file) if path]
-    for path in outputs:
-        files.check_target(path, inputs)
-    if len(outputs) == 2 and Path(outputs[0]).resolve() == Path(outputs[1]).resolve():
-        raise files.OutputError(f"--json and --report must differ, got {outputs[0]!r} for both")
+    outputs.check_outputs(
+        {"--json": plan.json, "--report": plan.report, "--predictions": plan.predictions}, inputs
+    )
     if plan.report:
         figures.check_available()
 
 
-def _read(plan: Spec) -> Problem:
+def _read(table: Table, plan: Spec) -> Problem:
     return problem.from_table(
-        tables.open_table(plan.table or ""),
+        table,
         response=plan.response or "",
         physics=plan.physics or (),
         axis=plan.axis or "",
         library=plan.library or (),
         intercept=bool(plan.intercept),
         where=plan.where,
+        block=plan.block,
+        time=plan.time,
+        trusted=plan.trusted,
+        noise_scale=plan.noise_scale,
     )
 
 
@@ -139,18 +173,24 @@ def _record(plan: Spec, config: Config | PublishedConfig) -> dict[str, Any]:
     return {**said, **certain, "float32": bool(plan.float32), "mode": mode_of(config), **settings}
 
 
-def _write(summary: Summary, data: Problem, plan: Spec) -> None:
+def _write_predictions(fitted: Model, table: Table, data: Problem, path: str) -> None:
+    predicted = model.predict(fitted, table)
+    columns = predicted.columns()
+    used = np.zeros(table.num_rows, int)
+    used[data.positions] = 1
+    outputs.write_columns(path, {**columns, "used": used})
+
+
+def _write(summary: Summary, fitted: Model, data: Problem, plan: Spec) -> None:
     """Write the files first, so that a closed terminal loses nothing."""
     source = str(plan.table)
-    to_stdout = plan.json == "-"
     if plan.report:
-        files.write_text(plan.report, html.render(summary, data, source=source))
-    if plan.json and not to_stdout:
-        files.write_text(plan.json, json_report.to_json(summary))
-    console = Console(stderr=to_stdout)
+        outputs.write_text(plan.report, html.render(summary, data, source=source))
+    if plan.json:
+        text = json_report.to_json(summary, model=model_format.to_dict(fitted))
+        outputs.write_text(plan.json, text)
+    written = [path for path in (plan.report, plan.json, plan.predictions) if path]
+    console = Console(stderr=outputs.STANDARD_OUTPUT in written)
     terminal.print_report(summary, console, source=source)
-    for path in (plan.report, None if to_stdout else plan.json):
-        if path:
-            console.print(f"Written: {path}", style="dim", markup=False, highlight=False)
-    if to_stdout:
-        print(json_report.to_json(summary), end="")
+    for path in written:
+        outputs.say_written(console, path)

@@ -22,6 +22,8 @@ def set_precision(*, float32: bool) -> None:
       float32: single precision instead of double.
     """
     jax.config.update("jax_enable_x64", not float32)
+    # Who asks for single precision need not be told.
+    warnings.filterwarnings("ignore", message="float64 input is computed in float32.*")
     folder = cache_folder()
     if folder is None or os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return

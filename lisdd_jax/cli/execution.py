@@ -8,10 +8,11 @@ import numpy as np
 
 from lisdd_jax import diagnosis
 from lisdd_jax.config import Config, PublishedConfig
-from lisdd_jax.problem import Problem
 from lisdd_jax.results import Diagnosis
-from lisdd_jax.spec import Spec
 from lisdd_jax.statistics import partition
+from lisdd_jax.tables.arguments import optional_arguments
+from lisdd_jax.tables.problem import Problem
+from lisdd_jax.tables.spec import Spec
 
 
 def run(data: Problem, plan: Spec, config: Config | PublishedConfig) -> Diagnosis:
@@ -27,6 +28,9 @@ def run(data: Problem, plan: Spec, config: Config | PublishedConfig) -> Diagnosi
 
     Returns:
       What ``lisdd_jax.diagnose`` returns.
+
+    Raises:
+      ProblemError: the diagnosis cannot take a part of the problem into account.
     """
     num_rows = len(data.response)
     padding = padded_length(num_rows) - num_rows
@@ -37,6 +41,7 @@ def run(data: Problem, plan: Spec, config: Config | PublishedConfig) -> Diagnosi
         return np.pad(values, [(0, padding)] + [(0, 0)] * (values.ndim - 1), mode="edge")
 
     axis = pad(data.axis)
+    optional = optional_arguments(data, diagnosis.diagnose)
     return diagnosis.diagnose(
         pad(data.design),
         pad(data.response),
@@ -46,6 +51,7 @@ def run(data: Problem, plan: Spec, config: Config | PublishedConfig) -> Diagnosi
         config=config,
         edges=_edges(axis, mask, plan, config),
         mask=mask,
+        **{name: pad(values) for name, values in optional.items()},
     )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json as json_format
 import math
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +13,16 @@ import typer
 from rich.console import Console
 
 from lisdd_jax.cli import environment
-from lisdd_jax.cli.failure import Failure
-from lisdd_jax.cli.study_options import Float32, Seed, in_sentences, say_written
+from lisdd_jax.cli.failure import Failure, in_sentences
+from lisdd_jax.cli.outputs import say_written
+from lisdd_jax.cli.study_options import Float32, ProgressLine, Seed
+from lisdd_jax.config import MODES
 from lisdd_jax.report import files
-from lisdd_jax.study import power as planning
-from lisdd_jax.study import power_check, scenarios
+from lisdd_jax.study.experiments import scenarios
+from lisdd_jax.study.planning.power import Effect, PowerPlan, plan_rows, power_curve
+from lisdd_jax.study.planning.power_simulation import simulate_power
+from lisdd_jax.study.planning.row_search import RowSearchError, search_rows
+from lisdd_jax.study.planning.specification import check_num_rows
 
 
 @in_sentences
@@ -53,10 +59,31 @@ def power(
     cells: Annotated[
         int, typer.Option("--cells", help="Cells that the region covers.", metavar="N")
     ] = 1,
+    mode: Annotated[
+        str,
+        typer.Option(
+            "--mode",
+            help="default: find its rows by simulation; paper: confirm its formula.",
+            metavar="MODE",
+        ),
+    ] = "default",
+    along_axis: Annotated[
+        bool,
+        typer.Option(
+            "--along-axis/--own-variable",
+            help="Whether the simulated term is a function of the axis or of another variable.",
+        ),
+    ] = True,
     replications: Annotated[
-        int,
-        typer.Option("--simulate", help="Confirm with so many simulated data sets.", metavar="N"),
-    ] = 0,
+        int | None,
+        typer.Option(
+            "--simulate",
+            help=r"Data sets per number of rows; 0 for formulas alone. \[200; 0 with --mode paper]",
+            metavar="N",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 0,
     json: Annotated[
         str | None, typer.Option("--json", help="Write the plan for programs.", metavar="FILE")
@@ -64,8 +91,10 @@ def power(
     float32: Float32 = False,
 ) -> None:
     """How many rows are needed to find a missing term of a given size."""
+    if mode not in MODES:
+        raise Failure(f"--mode must be one of {', '.join(MODES)}, got {mode!r}")
     environment.set_precision(float32=float32)
-    looked_for = planning.Effect(
+    looked_for = Effect(
         size=effect,
         share=share,
         num_terms=terms,
@@ -77,34 +106,76 @@ def power(
     )
     if json:
         files.check_target(json)
-    plan = planning.plan_rows(looked_for, power=wanted)
+    plan = plan_rows(looked_for, power=wanted)
     content = dataclasses.asdict(plan)
     console = Console()
-    console.print(
-        f"[bold]{plan.num_rows_known_region}[/bold] rows certify the term with power {wanted:g}"
-        " where region and form are known or found."
-    )
-    console.print(
-        f"[bold]{plan.num_rows}[/bold] rows are needed for the energy test of a single cell of the"
-        f" published map to notice the region too (localization {plan.localization:.3f},"
-        f" certificate {plan.certificate:.3f}). The local test of the default mode needs fewer."
-    )
-    if replications:
-        content["simulated"] = _confirm(plan, replications, seed, console)
+    _show_formulas(plan, console)
+    count = (200 if mode == "default" else 0) if replications is None else replications
+    if mode == "paper" and count:
+        content["simulated"] = _confirm(plan, count, seed, console)
+    elif mode == "default":
+        content["default_mode"] = _search(plan, along_axis, count, seed, console)
     if json:
         files.write_text(json, json_format.dumps(content, indent=1) + "\n")
         say_written(console, json)
 
 
-def _confirm(
-    plan: planning.PowerPlan, replications: int, seed: int, console: Console
-) -> list[dict[str, Any]]:
-    found = []
-    for num_rows in dict.fromkeys((plan.num_rows_known_region, plan.num_rows)):
-        result = power_check.simulate_power(
-            plan.effect, num_rows, key=jax.random.key(seed), num_replications=replications
+def _show_formulas(plan: PowerPlan, console: Console) -> None:
+    console.print(
+        f"[bold]{plan.num_rows_known_region}[/bold] rows certify the term with power"
+        f" {plan.power:g} where region and form are known, by a test on half of them."
+    )
+    console.print(
+        f"[bold]{plan.num_rows}[/bold] rows are needed by the published mode, where the energy test"
+        f" of a single cell has to notice the region too (localization {plan.localization:.3f},"
+        f" certificate {plan.certificate:.3f})."
+    )
+
+
+def _search(
+    plan: PowerPlan, along_axis: bool, num_replications: int, seed: int, console: Console
+) -> dict[str, Any] | None:
+    """Say how many rows the default mode needs, or why nothing can be said."""
+    if not num_replications:
+        console.print("The default mode has no formula, and --simulate 0 asks for no simulation.")
+        return None
+    show = ProgressLine()
+    try:
+        found = search_rows(
+            plan.effect,
+            power=plan.power,
+            along_axis=along_axis,
+            key=jax.random.key(seed),
+            num_replications=num_replications,
+            progress=partial(show, "power of the default mode"),
         )
-        predicted = planning.power_curve(plan.effect, [num_rows])
+    except RowSearchError as error:
+        console.print(f"No number of rows for the default mode: {error}.")
+        return None
+    last = found.tried[-1]
+    console.print(
+        f"[bold]{found.num_rows}[/bold] rows (standard error {found.standard_error:.0f}) are needed"
+        f" by the default mode, by simulation of {found.num_data_sets} data sets of"
+        f" {len(found.tried)} sizes; with {last['num_rows']} rows it found the term in"
+        f" {last['found']:.3f} ± {1.96 * last['stderr']:.3f} of them."
+    )
+    return dataclasses.asdict(found)
+
+
+def _confirm(
+    plan: PowerPlan, num_replications: int, seed: int, console: Console
+) -> list[dict[str, Any]]:
+    """Hold the formulas for the published mode against simulations of it."""
+    found, show = [], ProgressLine()
+    for num_rows in dict.fromkeys((plan.num_rows_known_region, plan.num_rows)):
+        result = simulate_power(
+            plan.effect,
+            num_rows,
+            key=jax.random.key(seed),
+            num_replications=num_replications,
+            progress=partial(show, f"power with {num_rows} rows"),
+        )
+        predicted = power_curve(plan.effect, [num_rows])
         measured = {
             name: {"mean": summary.mean, "stderr": summary.standard_error}
             for name, summary in result.cells[0].metrics.items()
@@ -145,6 +216,7 @@ def simulate(
     suffix = Path(out).suffix.lower()
     if suffix not in (".csv", ".parquet"):
         raise Failure(f"--out must end in .csv or .parquet, got {out!r}")
+    check_num_rows("--rows", rows)
     for name, value, least in (("--scale", scale, 0.0), ("--width", width, 0.0)):
         if not (math.isfinite(value) and value >= least):
             raise Failure(f"{name} must be a finite number of at least {least:g}, got {value:g}")
@@ -153,8 +225,8 @@ def simulate(
     sample = scenarios.oscillator(rows)(jax.random.key(seed), **numbers)
     x1, x2 = -np.asarray(sample.design).T
     table = pd.DataFrame({"x1": x1, "x2": x2, "y": np.asarray(sample.response)})
-    if suffix == ".csv":
-        table.to_csv(out, index=False)
-    else:
-        table.to_parquet(out, index=False)
+    content = (
+        table.to_csv(index=False).encode() if suffix == ".csv" else table.to_parquet(index=False)
+    )
+    files.write_bytes(out, content)
     say_written(Console(), out)

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import math
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from lisdd_jax.cli import environment, planning
-from lisdd_jax.cli.failure import Failure
-from lisdd_jax.cli.study_options import Float32, ProgressBar, Seed, in_sentences, say_written
+from lisdd_jax.cli.failure import Failure, in_sentences
+from lisdd_jax.cli.outputs import say_written
+from lisdd_jax.cli.study_options import Float32, ProgressLine, Seed
 from lisdd_jax.report import figures, files, paper_figures, reproduction_report
-from lisdd_jax.study import reproduction, study_spec
-from lisdd_jax.study.experiments.setup import Experiment, Setup
-from lisdd_jax.study.summary import StudyResult
+from lisdd_jax.study.engine import StudyResult
+from lisdd_jax.study.experiments import reproduction
+from lisdd_jax.study.experiments.setup import Outcome, Setup
+from lisdd_jax.study.planning import specification
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="rich")
 app.command()(planning.power)
@@ -75,14 +78,14 @@ def reproduce(
         num_rows=rows,
         num_rows_forced=min(1500, rows),
         num_starts=starts,
-        progress=ProgressBar(),
+        progress=ProgressLine(),
     )
     console = Console()
-    for experiment in reproduction.reproduce(names, setup):
-        path = reproduction.write_json(experiment, folder)
-        _show(experiment, console)
+    for outcome in reproduction.reproduce(names, setup):
+        path = reproduction.write_outcome(outcome, folder)
+        _show(outcome, console)
         say_written(console, path)
-    tables = reproduction.read_json(folder)
+    tables = reproduction.read_outcomes(folder)
     drawn = paper_figures.draw_all(tables, folder)
     report = folder / "report.md"
     files.write_text(report, reproduction_report.to_markdown(tables, drawn))
@@ -90,11 +93,11 @@ def reproduce(
         say_written(console, path)
 
 
-def _show(experiment: Experiment, console: Console) -> None:
-    table = Table(title=f"{experiment.name}: {experiment.title}", title_justify="left")
+def _show(outcome: Outcome, console: Console) -> None:
+    table = Table(title=f"{outcome.name}: {outcome.title}", title_justify="left")
     for name in ("mode", "method", "metric", "parameters", "ours", "published", "verdict"):
         table.add_column(name, justify="right" if name in ("ours", "published") else "left")
-    for row in experiment.rows:
+    for row in outcome.rows:
         if row.published is None:
             continue
         params = ", ".join(f"{name} {value}" for name, value in row.params.items())
@@ -122,17 +125,17 @@ def study(
     float32: Float32 = False,
 ) -> None:
     """Run a Monte Carlo study over a grid; a killed one goes on with --resume."""
-    plan = study_spec.load(spec)
+    plan = specification.read_specification(spec)
     if replications is not None:
         plan = dataclasses.replace(plan, num_replications=replications)
     environment.set_precision(float32=float32)
     folder = _make_folder(out)
-    report = ProgressBar()
-    result = study_spec.run(
+    show = ProgressLine()
+    result = specification.run_specification(
         plan,
         out_dir=folder / "records",
         resume=resume,
-        progress=lambda progress: report(spec, progress),
+        progress=lambda progress: show(spec, progress),
     )
     files.write_text(folder / "result.json", result.to_json() + "\n")
     _write_rows(result, folder / "rows.csv")
@@ -144,10 +147,11 @@ def study(
 
 def _write_rows(result: StudyResult, path: Path) -> None:
     rows = result.rows()
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    files.write_text(path, text.getvalue())
 
 
 def _study_table(result: StudyResult, axes: list[str]) -> Table:

@@ -1,54 +1,47 @@
-"""What the commands for studies share: options, errors as sentences, progress."""
+"""What the commands for studies share: options and progress."""
 
-import functools
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any
+import time
+from typing import Annotated, TextIO
 
 import typer
-from rich.console import Console
 
-from lisdd_jax.cli.failure import Failure
-from lisdd_jax.study.progress import Progress
+from lisdd_jax.cli.options import checked_seed
+from lisdd_jax.study.engine import Progress
 
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all random numbers.", metavar="N")]
+# A batch log shows life without growing long.
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+Seed = Annotated[
+    int,
+    typer.Option("--seed", help="Seed of all random numbers.", metavar="N", callback=checked_seed),
+]
 Float32 = Annotated[bool, typer.Option("--float32/--float64", help="Precision.")]
 
 
-def in_sentences(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn errors of the input into one sentence."""
+class ProgressLine:
+    """Progress on stderr: one line that is written over on a terminal, else a line now and then."""
 
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except (ValueError, OSError) as error:
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise Failure(str(error)) from error
-
-    return wrapped
-
-
-class ProgressBar:
-    """One line of progress on stderr, on a terminal only."""
-
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         """Find out whether there is a terminal."""
-        self._shown = sys.stderr.isatty()
+        self._stream = sys.stderr if stream is None else stream
+        self._terminal = self._stream.isatty()
+        self._named = ""
+        self._said_at = 0.0
 
     def __call__(self, name: str, progress: Progress) -> None:
         """Show the state of the study of this name."""
-        if not self._shown:
-            return
         left = "" if progress.seconds_left is None else f", {progress.seconds_left:.0f} s left"
         line = f"{name}: {progress.done} of {progress.total} replications{left}"
-        sys.stderr.write("\r\x1b[K" + line)
-        if progress.done >= progress.total:
-            sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+        finished = progress.done >= progress.total
+        if self._terminal:
+            clear = "\r\x1b[K"
+            self._stream.write(clear + line + (clear if finished else ""))
+        elif finished or name != self._named or self._is_due():
+            self._named, self._said_at = name, time.monotonic()
+            self._stream.write(line + "\n")
+        self._stream.flush()
 
-
-def say_written(console: Console, path: object) -> None:
-    """Name a file that was written."""
-    console.print(f"Written: {path}", style="dim", markup=False, highlight=False)
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._said_at >= _SECONDS_BETWEEN_LINES

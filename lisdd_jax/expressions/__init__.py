@@ -3,7 +3,7 @@
 from lisdd_jax.expressions.evaluation import evaluate
 from lisdd_jax.expressions.export import to_latex, to_sympy
 from lisdd_jax.expressions.grammar import parse
-from lisdd_jax.expressions.names import check_columns, column_names
+from lisdd_jax.expressions.names import check_columns, column_names, suggest
 from lisdd_jax.expressions.tree import Expression, ExpressionError, to_text
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "column_names",
     "evaluate",
     "parse",
+    "suggest",
     "to_latex",
     "to_sympy",
     "to_text",

@@ -19,6 +19,7 @@ from lisdd_jax.expressions.tree import (
     Call,
     Column,
     Constant,
+    Date,
     Expression,
     ExpressionError,
     Membership,
@@ -155,6 +156,8 @@ def _value(expression: Expression, rows: _Rows) -> Any:
             return xp.asarray(value, rows.dtype)
         case Constant(name):
             return xp.asarray(tree.CONSTANTS[name], rows.dtype)
+        case Date():
+            return xp.asarray(expression.days, rows.dtype)
         case Column(name):
             return rows.numbers[name]
         case Negative(operand):
@@ -209,7 +212,11 @@ def _text_membership(name: str, options: tuple[Any, ...], rows: _Rows) -> Any:
     raw = rows.raw[name]
     words = np.zeros(1) if isinstance(raw, jax.Array) else np.asarray(raw, dtype=object)
     flat = words.ravel().tolist()
-    if flat and not any(isinstance(word, str) for word in flat):
+    types = set(map(type, flat))
+    if types and not any(issubclass(kind, str) for kind in types):
         raise ExpressionError(f"column {name!r} must hold text to be compared with {options[0]!r}")
+    if all(issubclass(kind, str) for kind in types):
+        found = functools.reduce(operator.or_, (words == option for option in options))
+        return rows.xp.asarray(found, rows.dtype)
     found = [float(word in options) if isinstance(word, str) else np.nan for word in flat]
     return rows.xp.asarray(np.reshape(found, words.shape), rows.dtype)

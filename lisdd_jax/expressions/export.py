@@ -15,6 +15,7 @@ from lisdd_jax.expressions.tree import (
     Call,
     Column,
     Constant,
+    Date,
     Expression,
     ExpressionError,
     Membership,
@@ -58,6 +59,8 @@ def to_latex(expression: Expression) -> str:
             return _number_latex(value)
         case Constant(name):
             return r"\pi" if name == "pi" else r"\mathrm{e}"
+        case Date(text):
+            return _upright(text)
         case Column(name):
             return name_latex(name)
         case Negative(operand):
@@ -204,6 +207,8 @@ def _symbolic(expression: Expression, sympy: ModuleType, outer: float) -> Any:
             return sympy.Float(value) if outer > _MAX_EXACT else _symbolic_number(value, sympy)
         case Constant(name):
             return sympy.pi if name == "pi" else sympy.E
+        case Date():
+            return _symbolic_number(expression.days, sympy)
         case Column(name):
             return sympy.Symbol(name, real=True)
         case Negative(operand):

@@ -14,7 +14,8 @@ are looked up in fixed tables only, and length and nesting are bounded. From wea
 
 Names are columns; any other column name is written in backticks. Text in single or double quotes
 stands to the right of ``==``, ``!=`` and ``in`` only. Within quotes of any kind a doubled quote
-stands for itself. ``pi`` and ``e`` are constants.
+stands for itself. ``pi`` and ``e`` are constants; ``date('2020-12-31')`` is a number, the days
+since 1970-01-01.
 """
 
 import difflib
@@ -31,6 +32,7 @@ from lisdd_jax.expressions.tree import (
     Call,
     Column,
     Constant,
+    Date,
     Expression,
     ExpressionError,
     Membership,
@@ -198,7 +200,7 @@ class _Parser:
             case "quoted":
                 return self._column(self._advance())
             case "text":
-                place = "right of '==' or '!=' or in a list after 'in'"
+                place = "right of '==' or '!=', in a list after 'in', or as date('2020-12-31')"
                 raise error_at(self.text, token.start, _OPERAND, f"text, which may stand {place}")
         if self._accept("-"):
             return Negative(self._expression(tree.UNARY))
@@ -236,6 +238,8 @@ class _Parser:
 
     def _call(self, token: Token) -> Expression:
         name = ALIASES.get(token.value, token.value)
+        if name == "date":
+            return self._date()
         if name != "pow" and name not in FUNCTIONS:
             self._refuse_function(token)
         arguments = self._arguments()
@@ -245,6 +249,17 @@ class _Parser:
             count = str(len(arguments))
             raise error_at(self.text, token.start, f"{words} for {token.value}", count)
         return Binary("^", *arguments) if name == "pow" else Call(name, tuple(arguments))
+
+    def _date(self) -> Date:
+        self._advance()
+        if self._next.kind != "text":
+            self._fail("a date in quotes, as in date('2020-12-31')")
+        token = self._advance()
+        self._expect(")", "')' after the date")
+        try:
+            return Date(token.value)
+        except ExpressionError:
+            self._fail("a date such as 2020-12-31 or 2020-12-31T13:45", token)
 
     def _arguments(self) -> list[Expression]:
         self._advance()
@@ -257,7 +272,7 @@ class _Parser:
         return arguments
 
     def _refuse_function(self, token: Token) -> NoReturn:
-        known = sorted({*FUNCTIONS, *ALIASES, "pow"})
+        known = sorted({*FUNCTIONS, *ALIASES, "pow", "date"})
         near = difflib.get_close_matches(token.value, known, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
         excerpt = tree.shorten(self.text, token.start)

@@ -1,7 +1,7 @@
 """Which columns an expression uses, and whether a table has them."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lisdd_jax.expressions.tree import (
     Column,
@@ -55,7 +55,7 @@ def check_columns(
         where = f"at position {position} of {source}" if position else f"in {source}"
         if isinstance(node, Column) and name not in known:
             raise ExpressionError(
-                f"unknown column {name!r} {where}; {_suggest(node.name, available)}", position
+                f"unknown column {name!r} {where}; {suggest(node.name, available)}", position
             )
         if isinstance(node, Constant) and name in known:
             raise ExpressionError(
@@ -65,7 +65,8 @@ def check_columns(
             )
 
 
-def _suggest(name: str, available: list[str]) -> str:
+def suggest(name: str, available: Sequence[str]) -> str:
+    """What to say beside an unknown name: the nearest ones, and which there are."""
     near = difflib.get_close_matches(name, available, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(repr(word) for word in near)}? " if near else ""
     listed = ", ".join(available[:_MAX_LISTED]) or "none"

@@ -4,6 +4,7 @@ Nodes are frozen dataclasses: hashable, comparable, safe as static arguments of 
 canonical text of a tree parses back to an equal tree; it is the name under which a term is printed.
 """
 
+import datetime
 import math
 import re
 from collections.abc import Iterator
@@ -77,6 +78,34 @@ class Constant(Expression):
     """A named number of ``CONSTANTS``."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class Date(Expression):
+    """A moment, as days since 1970-01-01 UTC; what dates in a column are as well.
+
+    Attributes:
+      text: in ISO 8601, such as ``2014-06-01`` or ``2014-06-01T13:45``.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no date."""
+        try:
+            datetime.datetime.fromisoformat(self.text)
+        except ValueError:
+            raise ExpressionError(
+                f"a date must be written as 2020-12-31 or 2020-12-31T13:45, got {self.text!r}"
+            ) from None
+
+    @property
+    def days(self) -> float:
+        """Days since 1970-01-01 UTC; a text without a zone is in UTC."""
+        moment = datetime.datetime.fromisoformat(self.text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        return moment.timestamp() / 86400.0
 
 
 @dataclass(frozen=True)
@@ -189,6 +218,8 @@ def to_text(expression: Expression) -> str:
             return number_text(value)
         case Constant(name):
             return name
+        case Date(text):
+            return f"date({_option_text(text)})"
         case Column(name):
             return _quote_name(name)
         case Negative(operand):

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lisdd_jax.library import Library
-from lisdd_jax.problem import Problem
 from lisdd_jax.report import cautions
 from lisdd_jax.report.summary import Cell, Estimate, Region, Summary, Test, interval_words
 from lisdd_jax.results import Diagnosis, Verdict
 from lisdd_jax.statistics.supports import supports
 from lisdd_jax.status import Status
+from lisdd_jax.tables.problem import Problem
 
 
 def summarize(
@@ -49,6 +49,7 @@ def summarize(
         cells=cells,
         rows=problem.rows,
         warnings=tuple(cautions.find(found, problem, regions, test, cells)),
+        notes=problem.notes,
         status=Status(int(found.status)),
         form_status=Status(int(found.form.status)),
         config=config,

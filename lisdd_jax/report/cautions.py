@@ -7,12 +7,12 @@ import numpy as np
 from lisdd_jax import expressions
 from lisdd_jax.expressions import Expression
 from lisdd_jax.library import Term
-from lisdd_jax.problem import Problem
 from lisdd_jax.report import numbers
 from lisdd_jax.report.identifiability import Finding, identifiability
 from lisdd_jax.report.summary import Cell, Region, Test
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import FIRST_FAILURE, Status, describe
+from lisdd_jax.tables.problem import Problem
 
 _FEW_ROWS = 5
 _UNDETERMINED = ("zero", "twin", "combination")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lisdd_jax.problem import Problem
 from lisdd_jax.report.style import FLAG, INK, SOFT, STYLE, TERM
 from lisdd_jax.report.summary import Cell, Summary
+from lisdd_jax.tables.problem import Problem
 
 _MAX_POINTS = 2000
 _COLORS = {"clean": SOFT, "noisier": "#d9a441", "flagged": FLAG}
@@ -35,7 +35,7 @@ def check_available() -> None:
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
-        raise FigureError("figures need matplotlib: pip install 'lisdd-jax[plot]'") from None
+        raise FigureError("figures need matplotlib: pip install matplotlib") from None
 
 
 def residual_figure(summary: Summary, problem: Problem) -> str:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from lisdd_jax.files import write_whole
+from lisdd_jax import files
 
 
 class OutputError(ValueError):
@@ -38,13 +38,18 @@ def check_target(path: str | Path, inputs: Iterable[str | Path] = ()) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file in UTF-8 as a whole or not at all.
+    """Write a text file in UTF-8 as ``write_bytes`` does."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a file as a whole or not at all.
 
     A target that is no regular file, such as a pipe, is written directly.
 
     Args:
       path: the file; a symbolic link is followed.
-      text: its content.
+      content: its content.
 
     Raises:
       OutputError: the system refuses.
@@ -52,9 +57,9 @@ def write_text(path: str | Path, text: str) -> None:
     target = Path(path).resolve()
     try:
         if target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8")
-            return
-        write_whole(target, text.encode())
+            target.write_bytes(content)
+        else:
+            files.write_whole(target, content)
     except OSError as error:
         raise OutputError(
             f"output {str(path)!r} cannot be written: {error.strerror or error}"

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from lisdd_jax.problem import Problem
 from lisdd_jax.report import figures, numbers, words
 from lisdd_jax.report.summary import Estimate, Region, Summary
+from lisdd_jax.tables.problem import Problem
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -55,6 +55,7 @@ def render(summary: Summary, problem: Problem, *, source: str = "") -> str:
             _section("Why", _items(words.reasons(summary))),
             _section("What to do next", _items(words.remedies(summary))),
             _section("Warnings", _items(summary.warnings)) if summary.warnings else "",
+            _section("Reading the table", _items(summary.notes)) if summary.notes else "",
             _section(missing, "".join(map(_region, summary.regions))) if summary.regions else "",
             _section("Residuals", _residuals(summary, problem)),
             _section(physics, _estimates(summary.physics, "Outside the regions")),

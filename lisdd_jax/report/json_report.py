@@ -3,22 +3,24 @@
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from lisdd_jax.report import words
 from lisdd_jax.report.summary import Cell, Estimate, Region, Summary
 
 
-def to_dict(summary: Summary) -> dict[str, Any]:
+def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The report as plain objects; numbers that are NaN or infinite are None.
 
     Args:
       summary: of a diagnosis.
+      model: what is kept to predict with, as plain objects.
 
     Returns:
       Keys ``verdict, physics, scale, regions, test, cells, rows, warnings, config, version``; then
-      ``status, shared, runner_up, p_value_elsewhere``, and ``reasons`` and ``next_steps`` in
-      words. A probability that underflows to 0 stands beside its natural logarithm.
+      ``notes, status, shared, runner_up, p_value_elsewhere``, ``reasons`` and ``next_steps`` in
+      words, and ``model``. A probability that underflows to 0 stands beside its natural logarithm.
     """
     left_out = ("status", "same_cells")
     test = {key: value for key, value in vars(summary.test).items() if key not in left_out}
@@ -33,6 +35,7 @@ def to_dict(summary: Summary) -> dict[str, Any]:
         "warnings": list(summary.warnings),
         "config": dict(summary.config),
         "version": summary.version,
+        "notes": list(summary.notes),
         "status": summary.status.name,
         "shared": summary.shared,
         "runner_up": summary.runner_up,
@@ -40,12 +43,12 @@ def to_dict(summary: Summary) -> dict[str, Any]:
         "reasons": words.reasons(summary),
         "next_steps": words.remedies(summary),
     }
-    return _finite(content)
+    return _finite({**content, "model": model} if model else content)
 
 
-def to_json(summary: Summary) -> str:
+def to_json(summary: Summary, model: Mapping[str, Any] | None = None) -> str:
     """The report as strict JSON text with a final line break."""
-    return json.dumps(to_dict(summary), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return json.dumps(to_dict(summary, model), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _region(region: Region) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def draw_all(tables: Tables, folder: str | Path) -> list[Path]:
     """Draw every figure that the tables allow.
 
     Args:
-      tables: experiments by name, as ``reproduction.read_json`` gives them.
+      tables: experiments by name, as ``reproduction.read_outcomes`` gives them.
       folder: existing; receives ``figure_*.png`` and ``figure_*.svg``.
 
     Returns:

@@ -22,7 +22,7 @@ def to_markdown(tables: Mapping[str, Mapping[str, Any]], figures: list[Path] | N
     """The report.
 
     Args:
-      tables: experiments by name, as ``reproduction.read_json`` gives them.
+      tables: experiments by name, as ``reproduction.read_outcomes`` gives them.
       figures: image files to show; PNG files are linked by name.
 
     Returns:
@@ -129,6 +129,13 @@ def _failures(statuses: list[Mapping[str, Any]]) -> str:
         where = {k: v for k, v in row.items() if k not in ("study", "status", "count")}
         lines.append(
             f"- {row['study']} ({_params(where)}): {row['count']} ended with"
-            f" {describe(row['status'])}"
+            f" {_describe(row['status'])}"
         )
     return "\n".join([*lines, ""])
+
+
+def _describe(code: int) -> str:
+    try:
+        return describe(code)
+    except ValueError:
+        return f"the unknown status {code}"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from lisdd_jax.problem import Rows
 from lisdd_jax.report import numbers
 from lisdd_jax.results import in_interval
 from lisdd_jax.status import Status
+from lisdd_jax.tables.problem import Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +129,7 @@ class Summary:
       runner_up: rows of a rival regime over those of the clean one; NaN where unknown.
       p_value_elsewhere: of the missing terms acting on the clean rows as well; NaN where unknown.
       warnings: sentences on what limits the findings.
+      notes: sentences on how the table was read.
       status, form_status: of the diagnosis and of the choice of terms.
       config: settings of the run, in types that JSON has.
       version: of the package.
@@ -147,6 +148,7 @@ class Summary:
     cells: tuple[Cell, ...]
     rows: Rows
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     status: Status
     form_status: Status
     config: Mapping[str, Any]

@@ -17,6 +17,8 @@ _MAX_WIDTH = 100
 _MAX_CELLS_LISTED = 40
 _MAX_EQUIVALENT = 6
 _BAR_WIDTH = 22
+# A bar below the heading of its column.
+_NARROWEST_BAR = 12
 _STYLES = {"clean": "bold green", "discrepancy": "bold red"}
 
 
@@ -44,22 +46,24 @@ def print_report(summary: Summary, console: Console, *, source: str = "") -> Non
     """
     width = min(console.width, _MAX_WIDTH)
     symbols = _UNICODE if console.encoding.lower().startswith("utf") else _ASCII
-    body = Group(*_parts(summary, symbols, source))
+    body = Group(*_parts(summary, symbols, source, width))
     with console.capture() as capture:
         console.print(body, width=width, markup=False, highlight=False, emoji=False)
     # Rich fills lines with blanks, which a file or a pipe has no use for.
     console.file.write(re.sub(r" +\n", "\n", capture.get()))
 
 
-def _parts(summary: Summary, symbols: _Symbols, source: str) -> Iterator[RenderableType]:
+def _parts(
+    summary: Summary, symbols: _Symbols, source: str, width: int
+) -> Iterator[RenderableType]:
     physics, missing = words.section_titles(summary)
     yield _verdict(summary)
     yield Text("")
     yield from _clauses(words.reasons(summary))
-    yield from _section("Rows", [Text(_rows(summary, source))])
+    yield from _section("Rows", [Text(_rows(summary, source)), *_clauses(summary.notes)])
     yield from _section(physics, [_physics(summary)])
     unit = ", in noise scales" if summary.scale > 0 else ""
-    yield from _section(f"Residuals over {summary.axis}{unit}", _map(summary, symbols))
+    yield from _section(f"Residuals over {summary.axis}{unit}", _map(summary, symbols, width))
     if summary.regions:
         yield from _section(missing, _regions(summary.regions))
     if summary.warnings:
@@ -109,8 +113,8 @@ def _new_table() -> Table:
 def _physics(summary: Summary) -> Table:
     table = _new_table()
     table.add_column("term", overflow="fold")
-    table.add_column("coefficient", justify="right")
-    table.add_column("std error", justify="right")
+    table.add_column("coefficient", justify="right", no_wrap=True)
+    table.add_column("std error", justify="right", no_wrap=True)
     for estimate in summary.physics:
         value, error = numbers.with_error(estimate.coefficient, estimate.stderr)
         table.add_row(Text(estimate.name), value, error)
@@ -118,38 +122,62 @@ def _physics(summary: Summary) -> Table:
     return table
 
 
-def _map(summary: Summary, symbols: _Symbols) -> list[RenderableType]:
+def _map(summary: Summary, symbols: _Symbols, width: int) -> list[RenderableType]:
     cells = summary.cells
     if len(cells) > _MAX_CELLS_LISTED:
         return _strip(cells, symbols)
     ends = numbers.positions([cell.lower for cell in cells] + [cells[-1].upper])
     labels = [f"{lower} to {upper}" for lower, upper in itertools.pairwise(ends)]
     table = _new_table()
-    table.add_column("cell", justify="right", no_wrap=True)
+    # A cell whose ends do not fit beside the rest is written on two lines.
+    table.add_column("cell", justify="right", overflow="fold")
     table.add_column("rows", justify="right", no_wrap=True)
-    unit = summary.scale if summary.scale > 0 else 1.0
-    largest = max([2.0, *(cell.rms / unit for cell in cells if cell.rms >= 0)])
     if not any(cell.rms >= 0 for cell in cells):
         for label, cell in zip(labels, cells, strict=True):
             table.add_row(label, str(cell.count))
         return [table]
-    table.add_column("residual rms", no_wrap=True)
+    unit = summary.scale if summary.scale > 0 else 1.0
+    figures = [
+        (
+            numbers.plain(cell.rms / unit),
+            numbers.plain(cell.mean / unit, sign="+"),
+            numbers.decimal_log(cell.log_p_value),
+        )
+        for cell in cells
+    ]
+    bars = _bars(
+        [cell.rms / unit for cell in cells], _space(width, labels, cells, figures), symbols
+    )
+    if bars:
+        table.add_column("residual rms", no_wrap=True)
+    table.add_column("" if bars else "rms", justify="right", no_wrap=True)
     table.add_column("mean", justify="right", no_wrap=True)
     table.add_column("log10 p", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    # The other columns take 42 of the 78 characters.
-    width = min(max(36 - max(map(len, labels)), 6), _BAR_WIDTH)
-    for label, cell in zip(labels, cells, strict=True):
-        level = cell.rms / unit
-        table.add_row(
-            label,
-            str(cell.count),
-            Text(f"{_bar(level / largest, width, symbols):<{width}} {numbers.plain(level):>5}"),
-            numbers.plain(cell.mean / unit, sign="+"),
-            numbers.decimal_log(cell.log_p_value),
-            _mark(cell, symbols),
-        )
+    for k, (label, cell) in enumerate(zip(labels, cells, strict=True)):
+        table.add_row(label, str(cell.count), *bars[k : k + 1], *figures[k], _mark(cell, symbols))
     return [table]
+
+
+def _space(
+    width: int, labels: Sequence[str], cells: Sequence[Cell], figures: Sequence[tuple[str, ...]]
+) -> int:
+    """Characters that the bars may take beside all other columns; negative for none."""
+    rows = max(4, *(len(str(cell.count)) for cell in cells))
+    headed = zip((3, 4, 7), zip(*figures, strict=True), strict=True)
+    others = [max(head, *map(len, column)) for head, column in headed]
+    marks = 9
+    # Two blanks between any two of the seven columns, and the indent.
+    return width - 2 - 2 * 6 - max(map(len, labels)) - rows - sum(others) - marks
+
+
+def _bars(levels: Sequence[float], space: int, symbols: _Symbols) -> list[str]:
+    """One bar per cell, all of one width; none where they would not fit."""
+    width = min(space, _BAR_WIDTH)
+    if width < _NARROWEST_BAR:
+        return []
+    largest = max([2.0, *(level for level in levels if level >= 0)])
+    return [f"{_bar(level / largest, width, symbols):<{width}}" for level in levels]
 
 
 def _mark(cell: Cell, symbols: _Symbols) -> Text:
@@ -202,8 +230,8 @@ def _regions(regions: Sequence[Region]) -> Iterator[RenderableType]:
 def _terms(region: Region) -> Table:
     table = _new_table()
     table.add_column("term", overflow="fold")
-    table.add_column("coefficient", justify="right")
-    table.add_column("std error", justify="right")
+    table.add_column("coefficient", justify="right", no_wrap=True)
+    table.add_column("std error", justify="right", no_wrap=True)
     for term in region.terms:
         value, error = numbers.with_error(term.coefficient, term.stderr)
         table.add_row(Text(term.name), value, error)

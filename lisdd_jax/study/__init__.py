@@ -1,1 +1,1 @@
-"""study layer."""
+"""Monte Carlo studies: the engine, the experiments that run on it, and planning."""

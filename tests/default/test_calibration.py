@@ -8,7 +8,7 @@ import pytest
 from lisdd_jax import Config, diagnose
 from lisdd_jax.results import Verdict
 from lisdd_jax.study.engine import run_study
-from lisdd_jax.study.scenarios import oscillator
+from lisdd_jax.study.experiments.scenarios import oscillator
 
 EDGES = np.linspace(-3.3, 3.3, 15)
 CUBIC = 1

@@ -9,7 +9,8 @@ import pytest
 import testbed
 from test_real_tables import EXTRA, NUM_ROWS, translate
 
-from lisdd_jax import Config, Verdict, diagnose, problem, tables
+from lisdd_jax import Config, Verdict, diagnose
+from lisdd_jax.tables import problem
 
 DISCREPANT = {
     # Ends of the axis where the law breaks, by the field's own account, and how far off is allowed.
@@ -52,7 +53,7 @@ def diagnosed(shared, index):
         entry = index[name]
         library = [translate(term) for terms in entry["library"].values() for term in terms]
         read = problem.from_table(
-            tables.open_table(folder / entry["csv"]),
+            folder / entry["csv"],
             response=translate(entry["y"]),
             physics=[translate(term) for term in entry["phi"].values()],
             axis=translate(entry["axis"]),

@@ -1,1 +1,1 @@
-"""The published experiments E1 to E5: settings, printed numbers with their source, and runs."""
+"""Studies with known truth: scenarios, baselines, metrics, and the published experiments."""

@@ -18,8 +18,10 @@ from lisdd_jax.results import Diagnosis, in_interval
 from lisdd_jax.statistics import holdout, splits
 from lisdd_jax.statistics.f_tests import partial_f
 from lisdd_jax.status import is_failure
-from lisdd_jax.study import baselines, metrics, pipeline, scenarios
-from lisdd_jax.study.scenarios import HALF_WIDTH, Sample
+from lisdd_jax.study.engine import StudyResult
+from lisdd_jax.study.experiments import baselines, metrics, pipeline, scenarios
+from lisdd_jax.study.experiments.scenarios import HALF_WIDTH, Sample
+from lisdd_jax.study.experiments.setup import Setup
 
 NUM_CELLS = 14
 BASELINES = (
@@ -38,6 +40,28 @@ Metrics = dict[str, jax.Array]
 def edges() -> jax.Array:
     """The published cells: 14 of equal width over the domain."""
     return jnp.linspace(-HALF_WIDTH, HALF_WIDTH, NUM_CELLS + 1)
+
+
+PUBLISHED_GRID = {"beta": [0.2], "width": [1.0]}
+"""The one cell that E1 and E4 are about."""
+
+
+@lru_cache(maxsize=1)
+def study_published_cell(setup: Setup) -> tuple[StudyResult, dict[str, StudyResult]]:
+    """The baselines and every mode at ``PUBLISHED_GRID``, run once for all that read them."""
+    simulate = scenarios.oscillator(setup.num_rows)
+    correct = baseline_evaluator(setup.num_rows, setup.num_bootstraps)
+    baseline = setup.study("published cell, baselines", simulate, correct, PUBLISHED_GRID)
+    modes = {
+        mode: setup.study(
+            f"published cell, {mode}",
+            simulate,
+            pipeline_evaluator(setup.config(mode), setup.num_rows),
+            PUBLISHED_GRID,
+        )
+        for mode in setup.modes
+    }
+    return baseline, modes
 
 
 LIBRARIES = tuple(name for name in scenarios.LIBRARIES if name != "all")
@@ -59,7 +83,7 @@ def library_simulator(num_rows: int) -> Callable[..., Sample]:
     def simulate(key: jax.Array, *, library: jax.Array | int, **numbers: Any) -> Sample:
         sample = simulate_all(key, **numbers)
         kept = jnp.asarray(table)[library]
-        return dataclasses.replace(sample, features=jnp.where(kept, sample.features, 0.0))
+        return dataclasses.replace(sample, features=jnp.where(kept[None], sample.features, 0.0))
 
     return simulate
 
@@ -78,7 +102,7 @@ def library_evaluator(config: Config | PublishedConfig) -> Callable[..., Metrics
 def naive_rejection(found: Diagnosis, sample: Sample, alpha: jax.Array | float) -> jax.Array:
     """Whether the F-test rejects on the rows that chose region and form: the invalid shortcut."""
     inside = jnp.any(found.regions.contains(sample.axis), axis=0)
-    extra = jnp.where(inside[:, None] & found.form.support, sample.features, 0.0)
+    extra = jnp.where(inside[:, None] & found.form.support[None], sample.features, 0.0)
     used = jnp.ones(len(sample.response), bool)
     test = partial_f(sample.design, extra, sample.response, used)
     return ~is_failure(test.status) & (test.log_p_value < jnp.log(alpha))
@@ -166,7 +190,7 @@ def _forced_test(
         config.max_terms,
         jnp.asarray(config.tolerance, residuals.dtype),
     )
-    extra = jnp.where(inside[:, None] & chosen.support, sample.features, 0.0)
+    extra = jnp.where(inside[:, None] & chosen.support[None], sample.features, 0.0)
     return partial_f(sample.design, extra, sample.response, test).p_value
 
 
@@ -184,7 +208,9 @@ def forced_evaluator(config: Config | PublishedConfig) -> Callable[..., Metrics]
             jnp.stack([~half, everything]),
         )
         p_values = jax.lax.map(partial(_forced_test, sample=sample, config=config), inputs)
-        reject = jnp.where(jnp.isnan(p_values), jnp.nan, p_values < config.alpha)
+        reject = jnp.where(
+            jnp.isnan(p_values), jnp.nan, (p_values < config.alpha).astype(p_values.dtype)
+        )
         return {
             "p_value_split": p_values[0],
             "p_value_naive": p_values[1],

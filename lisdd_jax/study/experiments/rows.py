@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from lisdd_jax.study.statistics import MetricSummary
+from lisdd_jax.study.engine import MetricSummary
 
 LEVEL = 0.95
 """Level of the confidence intervals."""
@@ -102,7 +102,7 @@ class Row:
         }
 
 
-def interval(summary: MetricSummary, *, proportion: bool) -> tuple[float, float]:
+def confidence_interval(summary: MetricSummary, *, proportion: bool) -> tuple[float, float]:
     """Confidence interval of a mean at ``LEVEL``.
 
     A proportion has the exact binomial interval (Clopper and Pearson, 1934), which does not shrink
@@ -157,10 +157,10 @@ def make_row(
     Returns:
       The row.
     """
-    lower, upper = interval(summary, proportion=_is_proportion(metric, summary))
+    lower, upper = confidence_interval(summary, proportion=_is_proportion(metric, summary))
     key, general = key_of(method, metric, **params), key_of(method, metric)
     printed = tables.published.get(key)
-    verdict = judge(lower, upper, summary.mean, printed, mode)
+    verdict = compare(lower, upper, summary.mean, printed, mode)
     known = tables.reasons if verdict == NOT_REPRODUCED else tables.cautions
     reason = known.get(key, known.get(general, ""))
     if verdict == NOT_REPRODUCED and not reason:
@@ -182,7 +182,7 @@ def make_row(
     )
 
 
-def judge(lower: float, upper: float, mean: float, printed: Published | None, mode: str) -> str:
+def compare(lower: float, upper: float, mean: float, printed: Published | None, mode: str) -> str:
     """Whether an interval agrees with a printed number, which is known up to its rounding."""
     if printed is None:
         return NOT_PRINTED
@@ -193,7 +193,7 @@ def judge(lower: float, upper: float, mean: float, printed: Published | None, mo
     return REPRODUCED if agrees else NOT_REPRODUCED
 
 
-def summarize(values: Any) -> MetricSummary:
+def summarize_values(values: Any) -> MetricSummary:
     """Statistics of values at hand, for what is computed after a study."""
     array = np.asarray(values, np.float64).ravel()
     finite = array[np.isfinite(array)]

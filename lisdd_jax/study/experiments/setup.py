@@ -8,11 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from lisdd_jax import validation
 from lisdd_jax.config import MODES, Config, PublishedConfig
-from lisdd_jax.study.engine import run_study
-from lisdd_jax.study.experiments.rows import Row
-from lisdd_jax.study.progress import Progress
-from lisdd_jax.study.summary import StudyResult
+from lisdd_jax.study.engine import Progress, StudyResult, run_study
+from lisdd_jax.study.experiments.rows import Row, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +42,8 @@ class Setup:
     progress: Callable[[str, Progress], None] | None = None
 
     def __post_init__(self) -> None:
-        """Check the modes."""
+        """Check the modes and the seed."""
+        validation.check_seed("seed", self.seed)
         unknown = set(self.modes) - set(MODES)
         if unknown or not self.modes:
             raise ValueError(f"modes must be some of {tuple(MODES)}, got {self.modes!r}")
@@ -95,12 +95,11 @@ class Setup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """The outcome of one experiment.
+class Outcome:
+    """What an experiment found.
 
     Attributes:
-      name: ``"E1"`` to ``"E5"``.
-      title: what it is about.
+      name, title: of the experiment.
       settings: what the figures depend on.
       rows: the table.
       statuses: per study and cell, how many replications ended with which status.
@@ -115,7 +114,7 @@ class Experiment:
     illustration: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The experiment with JSON values."""
+        """The outcome with JSON values."""
         return {
             "experiment": self.name,
             "title": self.title,
@@ -124,6 +123,29 @@ class Experiment:
             "statuses": self.statuses,
             "illustration": self.illustration,
         }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Experiment:
+    """A published experiment.
+
+    Attributes:
+      name: ``"E1"`` to ``"E5"``.
+      title: what it is about.
+      tables: the printed numbers, and what is known about them.
+      measure: from a setup to the rows and whatever else an ``Outcome`` holds.
+    """
+
+    name: str
+    title: str
+    tables: Tables
+    measure: Callable[[Setup], dict[str, Any]]
+
+    def run(self, setup: Setup) -> Outcome:
+        """Measure what is printed, with the size and the modes of a setup."""
+        found = self.measure(setup)
+        settings = {**setup.describe(), **found.pop("settings")}
+        return Outcome(name=self.name, title=self.title, settings=settings, **found)
 
 
 def count_statuses(study: str, result: StudyResult) -> list[dict[str, Any]]:

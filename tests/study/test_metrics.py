@@ -1,0 +1,99 @@
+"""Scores of cells, intervals and forms against a truth."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lisdd_jax.results import Verdict
+from lisdd_jax.study.experiments import metrics, scenarios
+
+EDGES = jnp.linspace(-3.3, 3.3, 15)
+SAMPLE = scenarios.oscillator(20)(jax.random.key(0))
+NULL = scenarios.oscillator(20)(jax.random.key(0), beta=0.0)
+
+
+def regions(*intervals: tuple[float, float]) -> Any:
+    lower = [low for low, _ in intervals] + [jnp.nan]
+    upper = [high for _, high in intervals] + [jnp.nan]
+    present = [True] * len(intervals) + [False]
+    return SimpleNamespace(
+        lower=jnp.array(lower), upper=jnp.array(upper), present=jnp.array(present)
+    )
+
+
+@pytest.mark.parametrize(
+    ("flagged", "truth", "score"),
+    [
+        ("110", "110", 1.0),
+        ("111", "110", 0.8),
+        ("100", "010", 0.0),
+        ("000", "010", 0.0),
+        ("010", "000", 0.0),
+        ("000", "000", 1.0),
+    ],
+)
+def test_f1(flagged: str, truth: str, score: float) -> None:
+    table = [jnp.array([c == "1" for c in text]) for text in (flagged, truth)]
+    assert float(metrics.f1_score(*table)) == pytest.approx(score)
+
+
+def test_the_published_band_has_four_cells_by_centre_and_six_by_overlap() -> None:
+    centre = metrics.cells_inside(EDGES, SAMPLE, by="centre")
+    overlap = metrics.cells_inside(EDGES, SAMPLE, by="overlap")
+    assert np.flatnonzero(centre).tolist() == [1, 2, 11, 12]
+    assert np.flatnonzero(overlap).tolist() == [1, 2, 3, 10, 11, 12]
+    # Flagging what overlaps scores 0.80 by the published definition, and everything 0.44.
+    assert float(metrics.f1_score(overlap, centre)) == pytest.approx(0.8)
+    assert float(metrics.f1_score(jnp.ones(14, bool), centre)) == pytest.approx(8 / 18)
+
+
+def test_no_cell_is_discrepant_under_the_null() -> None:
+    for by in ("centre", "overlap"):
+        assert not metrics.cells_inside(EDGES, NULL, by=by).any()
+
+
+def test_definitions_are_named() -> None:
+    with pytest.raises(ValueError, match='"centre" or "overlap"'):
+        metrics.cells_inside(EDGES, SAMPLE, by="middle")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([(-2.7, -1.7), (1.7, 2.7)], 1.0),
+        ([(1.7, 2.7)], 0.5),
+        ([(1.7, 2.2)], 0.25),
+        ([(-3.3, 3.3)], 2.0 / 6.6),
+        ([], 0.0),
+    ],
+)
+def test_interval_iou(found: list[tuple[float, float]], expected: float) -> None:
+    assert float(metrics.interval_iou(regions(*found), SAMPLE)) == pytest.approx(expected)
+
+
+def test_nothing_found_where_nothing_is_there_is_right() -> None:
+    assert float(metrics.interval_iou(regions(), NULL)) == 1.0
+    assert float(metrics.interval_iou(regions((0.0, 1.0)), NULL)) == 0.0
+
+
+def test_edge_error() -> None:
+    error = metrics.edge_error(regions((-2.8, -1.7), (1.6, 2.7)), SAMPLE)
+    assert float(error) == pytest.approx(0.05)
+    assert np.isnan(metrics.edge_error(regions(), SAMPLE))
+    assert np.isnan(metrics.edge_error(regions((0.0, 1.0)), NULL))
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_abstentions(verdict: Verdict) -> None:
+    answers = {Verdict.CLEAN, Verdict.DISCREPANCY, Verdict.NOT_CERTIFIED}
+    found: Any = SimpleNamespace(verdict=jnp.int32(verdict))
+    assert bool(metrics.abstained(found)) == (verdict not in answers)
+
+
+def test_rmse_counts_the_noise() -> None:
+    predicted = SAMPLE.response + jnp.array([3.0, -4.0] * 10)
+    assert float(metrics.rmse(predicted, SAMPLE)) == pytest.approx(np.sqrt(12.5))
