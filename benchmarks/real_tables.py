@@ -1,8 +1,8 @@
 """Verdicts of the default method on measured tables, with a library that knows nothing of them.
 
 Run ``python benchmarks/real_tables.py FOLDER``; the folder holds ``index.json`` and the tables that
-it names, each with its law, its axis and the rows on which domain knowledge says that the law holds.
-The library is 1, z, z^2, z^3, max(z - middle, 0), log z (|z| z where some z are not positive) and
+it names, each with its law, its axis and the rows on which domain knowledge says that it holds. The
+library is 1, z, z^2, z^3, max(z - middle, 0), log z (|z| z where some z are not positive) and
 sin z of the axis z. A diagnosis is right where it says DISCREPANCY, its law lies nearer to that of
 the clean rows than half of the global fit's distance (root mean square over the rows), and its
 regions share 0.4 of their rows with the others, or its cells have an F1 of 0.7; for a table whose
@@ -72,7 +72,9 @@ def read(folder: Path, entry: dict[str, Any]) -> Table:
     response, axis = values(entry["y"]), values(entry["axis"])
     known = np.isfinite(response) & np.isfinite(axis) & np.isfinite(design).all(1)
     axis = axis[known]
-    return Table(design[known], response[known], axis, generic_library(axis), np.asarray(clean)[known])
+    return Table(
+        design[known], response[known], axis, generic_library(axis), np.asarray(clean)[known]
+    )
 
 
 def edges_of(axis: np.ndarray, layout: str) -> np.ndarray:
@@ -112,13 +114,18 @@ def judge(table: Table, found: Diagnosis) -> dict[str, Any]:
             "score": score, "distance": distance, "inside": inside}  # fmt: skip
 
 
-def runs(table: Table, keys: tuple[int, ...]) -> Iterator[tuple[str, int, dict[str, Any], Diagnosis]]:
+def runs(
+    table: Table, keys: tuple[int, ...]
+) -> Iterator[tuple[str, int, dict[str, Any], Diagnosis]]:
     """Every layout and key."""
     for layout in LAYOUTS:
         edges = edges_of(table.axis, layout)
         for seed in keys:
             found = diagnose(
-                *table[:4], key=jax.random.key(seed), edges=edges, config=Config(num_cells=len(edges) - 1)
+                *table[:4],
+                key=jax.random.key(seed),
+                edges=edges,
+                config=Config(num_cells=len(edges) - 1),
             )
             yield layout, seed, judge(table, found), found
 

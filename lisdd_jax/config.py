@@ -92,8 +92,8 @@ class Config(Settings):
     """Settings of the default method. Its other constants have their reasons in docs/method.md.
 
     Attributes:
-      negligible: discrepancy, as a root mean square over the rows of a part of the axis and in units
-        of the response, that is too small to matter: a law that holds to within it is called clean.
+      negligible: discrepancy, as a root mean square over the rows of a part of the axis and in
+        units of the response, too small to matter: a law that holds to within it is called clean.
       max_regions: most regions reported, the longest ones (static).
     """
 

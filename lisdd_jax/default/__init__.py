@@ -1,0 +1,1 @@
+"""The default method: the place from all rows, the form on held-out rows."""

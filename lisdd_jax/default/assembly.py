@@ -8,11 +8,13 @@ import numpy as np
 from lisdd_jax import results
 from lisdd_jax.config import Config
 from lisdd_jax.default.exactness import Exactness
+from lisdd_jax.default.final_sums import Final
+from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import Everywhere, Form
 from lisdd_jax.default.outcome import Map, Terms
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.default.regions import Place
-from lisdd_jax.default.rows import Final, FirstLook, Settled
+from lisdd_jax.default.settling import Settled
 from lisdd_jax.numerics.frame import Frame
 from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.statistics.f_tests import FRatio
@@ -137,7 +139,7 @@ def make_regions(found: Findings, units: Units) -> results.Regions:
         open_below=below,
         open_above=above,
         present=present,
-        count=xp.where(present, settled.count, 0),
+        count=xp.where(present, settled.num_rows, 0),
         support=used & known,
         coefficients=xp.where(known, coefficients, 0.0),
         stderr=shown(_at_terms(terms.stderr, terms, num_terms, np.nan) * scale),
@@ -197,7 +199,7 @@ def make_form(
     """The mechanism of the region that stands out most."""
     xp = namespace(found.variance)
     main = xp.argmax(xp.where(regions.present, found.gains, -1.0))
-    rows = xp.maximum(found.settled.count[main], 1)
+    rows = xp.maximum(found.settled.num_rows[main], 1)
     nothing = ~xp.any(regions.present)
     errors = found.form.errors[main] / rows.astype(found.variance.dtype)
     status = first_failure(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 MOST_CELLS = 24
-"""A place is found to a cell, and its ends are refined later: more cells cost time and gain little."""
+"""A place is found to a cell and its ends are refined later: more cells cost time for little."""
 
 FEWEST_CELLS = 4
 """Of fewer cells none can be told from the others."""

@@ -17,9 +17,7 @@ from lisdd_jax.statistics.f_tests import FRatio, f_ratio
 from lisdd_jax.statistics.supports import term_places
 
 
-def _added(
-    gram: Any, place: Any, used: Any, shared: Any, layout: Layout
-) -> tuple[Any, Any]:
+def _added(gram: Any, place: Any, used: Any, shared: Any, layout: Layout) -> tuple[Any, Any]:
     """Sums of products of the physics, the regions' terms, and the response.
 
     Args:
@@ -86,7 +84,13 @@ def partial_f(
 
 
 def held_out(
-    sums: Sums, weighted: Sums, chosen: Any, present: Any, shared: Any, layout: Layout, max_terms: int
+    sums: Sums,
+    weighted: Sums,
+    chosen: Any,
+    present: Any,
+    shared: Any,
+    layout: Layout,
+    max_terms: int,
 ) -> tuple[FRatio, FRatio]:
     """Tests of either fold's terms on the other, ordinary and with the cells' own noise, ``(2,)``.
 

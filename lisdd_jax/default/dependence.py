@@ -30,7 +30,7 @@ _CLIP = 3.0
 """Scales at which residuals are clipped, so that no pair of rows makes a correlation."""
 
 _DETREND = 5.5
-"""Local fits over ``m`` rows take about ``5.5 / m`` of a correlation (simulated, AR(0.3 to 0.9))."""
+"""Local fits over ``m`` rows take about ``5.5 / m`` of a correlation (simulated, AR 0.3 to 0.9)."""
 
 _LARGEST = 0.98
 _REPEATED = 0.2
@@ -206,9 +206,7 @@ def share_of_blocks(block: jax.Array, cell: jax.Array, likeness: jax.Array) -> S
     return _sharing(likeness * within, likeness * across)
 
 
-def share(
-    found: Correlations, cells: Cells, order: jax.Array, block: jax.Array | None
-) -> Sharing:
+def share(found: Correlations, cells: Cells, order: jax.Array, block: jax.Array | None) -> Sharing:
     """What the rows of some cells share, by blocks where they are known, else by correlation."""
     dtype = found.axis.dtype
     if block is not None:
@@ -263,5 +261,13 @@ def summarize(
     shown = shown_variance(sharing.rows, size)
     strong = jnp.zeros((), bool) if blocks else found.axis_rho > _STRONG
     return Dependence(
-        found.axis, found.record, sharing.rows, jnp.maximum(sharing.rows, wide.rows), shown, rho, repeated, significant, strong
+        found.axis,
+        found.record,
+        sharing.rows,
+        jnp.maximum(sharing.rows, wide.rows),
+        shown,
+        rho,
+        repeated,
+        significant,
+        strong,
     )

@@ -90,7 +90,7 @@ def _left(gram: Any, place: Any, coefficients: Any) -> Any:
 
 
 def cross_fit(gram: Any, place: np.ndarray, used: np.ndarray) -> Any:
-    """Held-out sums of squares ``(..., S)`` of supports, fitted on either fold and scored on the other.
+    """Held-out sums of squares ``(..., S)``: fitted on either fold, scored on the other.
 
     Args:
       gram: ``(..., 2, m, m)`` of two folds, the target last.
@@ -190,9 +190,7 @@ def choose_form(
     errors = xp.maximum(cross_fit(regions, place, used), rounding[:, None])
     joint = cross_fit(regions.sum(0), place, used)
     joint = xp.maximum(joint, rounding.sum())
-    own = [
-        choose_support(errors[r], size, tolerance, rounding[r]) for r in range(errors.shape[0])
-    ]
+    own = [choose_support(errors[r], size, tolerance, rounding[r]) for r in range(errors.shape[0])]
     one = choose_support(joint, size, tolerance, rounding.sum())
     position = xp.stack([choice.position for choice in own])
     chosen = xp.take_along_axis(errors, position[:, None], 1)[:, 0]
@@ -255,10 +253,10 @@ def act_everywhere(
 ) -> Everywhere:
     """Compare the best support on all rows with the regions, on held-out rows.
 
-    Terms act everywhere where they predict all rows as well as the law and the regions do, and where
-    the rows outside need them: there they must predict better than the law alone by ``log n``
-    variances per term. Regions with several ends imitate a term that acts everywhere piece by piece, so each
-    further end pays ``log n``, and then the rows outside need not show it.
+    Terms act everywhere where they predict all rows as well as the law and the regions do, and
+    where the rows outside need them: there they must predict better than the law alone by ``log n``
+    variances per term. Regions with several ends imitate a term that acts everywhere piece by
+    piece, so each further end pays ``log n``, and then the rows outside need not show it.
 
     Args:
       sums: of the regions and outside.

@@ -114,9 +114,7 @@ def fit_cells(
         variance=shrunk(_PRIOR_ROWS),
         present=present,
     )
-    noise = Noise(
-        pooled, shrunk(_SCAN_PRIOR_ROWS), degrees, squares / xp.maximum(degrees, 1)
-    )
+    noise = Noise(pooled, shrunk(_SCAN_PRIOR_ROWS), degrees, squares / xp.maximum(degrees, 1))
     found = Beyond(xp.where(beyond, left[:, terms], 0.0), xp.where(beyond, diagonal, 0.0))
     return fits, noise, found
 
@@ -124,7 +122,7 @@ def fit_cells(
 def add_direction(
     fits: LocalFits, gram: Any, term: Any, used: Any, full: Any, num_physics: int
 ) -> LocalFits:
-    """The fits with one candidate term among the columns, and where cells are full their directions.
+    """The fits with one candidate term among the columns and, in full cells, the directions.
 
     Args:
       fits: without it.
@@ -148,7 +146,7 @@ def add_direction(
 
 
 def spans(values: Any) -> Any:
-    """Sums over all runs of cells: ``(..., K)`` gives ``(..., K + 1, K + 1)`` at ``[first, end]``."""
+    """Sums over runs of cells: ``(..., K)`` gives ``(..., K + 1, K + 1)`` at ``[first, end]``."""
     xp = namespace(values)
     running = xp.cumsum(xp.concatenate([xp.zeros_like(values[..., :1]), values], -1), -1)
     return running[..., None, :] - running[..., :, None]

@@ -8,7 +8,7 @@ References:
   docs/method.md, section 3 and algorithm 2.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,13 @@ from jax import lax
 
 from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
-from lisdd_jax.default import certificate, outcome, regions, rows
+from lisdd_jax.default import certificate, first_look, outcome, regions, rows
 from lisdd_jax.default.assembly import Findings, Units, assemble
 from lisdd_jax.default.cells import FEWEST_CELLS
 from lisdd_jax.default.ends import Placed
-from lisdd_jax.default.exactness import Exactness, log_two_sided, test_exactness
+from lisdd_jax.default.exactness import Exactness
+from lisdd_jax.default.final_sums import sum_final
+from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import (
     Form,
     Sums,
@@ -32,10 +34,11 @@ from lisdd_jax.default.form import (
     split_supports,
 )
 from lisdd_jax.default.layout import Layout
-from lisdd_jax.default.local_fits import Beyond, LocalFits, Noise, add_direction, fit_cells, spans
+from lisdd_jax.default.ordering import Ordered, order_rows
 from lisdd_jax.default.physics import fit_physics
-from lisdd_jax.default.regions import Place
-from lisdd_jax.default.rows import FirstLook, Ordered, Region
+from lisdd_jax.default.rows import Region
+from lisdd_jax.default.settling import settle
+from lisdd_jax.default.survey import Known, Survey, survey_cells
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
@@ -46,91 +49,7 @@ _NUM_PASSES = 3
 """Places sought, each on the rows that the law of the last one keeps; the rows repeat after one."""
 
 _NUM_TURNS = 3
-"""Moves of the ends, each with the terms chosen after the last; the terms repeat after one or two."""
-
-
-class Survey(NamedTuple):
-    """What the cells show.
-
-    Attributes:
-      fits: the cells' own fits, a candidate term among the directions where one acts beyond them.
-      noise: of the cells.
-      place: the regime.
-      scale: ``(K,)`` noise scales of the cells for the bounds of outliers.
-      variance: of the noise on the clean cells.
-      exactness: the test that the law holds exactly.
-      least_scatter: scatter over noise below which nothing matters.
-      gram: ``(K, m, m)`` sums of products of all columns.
-    """
-
-    fits: LocalFits
-    noise: Noise
-    place: Place
-    scale: Any
-    variance: Any
-    exactness: Exactness
-    least_scatter: Any
-    gram: Any
-
-
-def _term_beyond(beyond: Beyond, noise: Noise, alpha: Any) -> tuple[Any, Any]:
-    """The candidate term that acts most beyond what axis and physics span, and whether it does.
-
-    Its largest score over runs pays for its search as in ``exactness``.
-    """
-    xp = namespace(beyond.score)
-    weight = xp.where(noise.degrees > 0, 1 / xp.where(noise.degrees > 0, noise.steady, 1.0), 0.0)
-    score, square = (spans((part * weight[:, None]).T) for part in beyond)
-    defined = square > 1e-6 * xp.max(square)
-    squares = xp.where(defined, score**2 / xp.where(defined, square, 1.0), 0.0)
-    largest = xp.max(squares, axis=(1, 2))
-    term = xp.argmax(largest)
-    cells = (noise.degrees > 0).sum().astype(score.dtype)
-    tried = float(np.log(len(largest))) + 1.5 * xp.log(xp.maximum(cells, 1))
-    log_p = log_two_sided(largest[term], xp.maximum(noise.degrees.sum(), 1)) + tried
-    return term, log_p < xp.log(alpha)
-
-
-def _middle_of_three(values: Any, num: Any) -> Any:
-    xp = namespace(values)
-    place = xp.arange(len(values), dtype=np.int32)
-    last = xp.maximum(num - 1, 0)
-    left, right = values[xp.clip(place - 1, 0, last)], values[xp.clip(place + 1, 0, last)]
-    low, high = xp.minimum(left, right), xp.maximum(left, right)
-    return xp.maximum(low, xp.minimum(high, values))
-
-
-class _Known(NamedTuple):
-    """Small numbers of a data set that every step needs, on the host where they are known."""
-
-    look: FirstLook
-    floor: Any
-    negligible: Any
-    alpha: Any
-
-
-def _survey(gram: Any, count: Any, known: _Known, layout: Layout) -> Survey:
-    xp = namespace(gram)
-    look, size = known.look, layout.num_physics
-    plain, noise, beyond = fit_cells(gram, count, known.floor, size, look.full)
-    term, acts = _term_beyond(beyond, noise, known.alpha)
-    fits = add_direction(plain, gram, term, acts, look.full, size)
-    # Rows that depend on each other make the level of a cell less certain.
-    depend = look.dependence
-    fits = fits._replace(variance=fits.variance * depend.rows / depend.shown)
-    cells = xp.maximum(plain.present.sum(), 1).astype(gram.dtype)
-    mean = xp.maximum(count.sum() / cells, 1)
-    spread = xp.where(plain.present, plain.variance, 0.0).sum() / cells
-    rank = xp.where(plain.present, plain.rank, 0.0).sum() / cells
-    scatter = mean * known.negligible**2 / xp.maximum(rank * spread, known.floor)
-    place = regions.find_place(fits, scatter, look.trusted & plain.present, layout.physics)
-    clean = xp.where(place.clean, count, 0.0)
-    variance = (clean * plain.variance).sum() / xp.maximum(clean.sum(), 1)
-    scale = _middle_of_three(xp.sqrt(plain.variance), look.cells.num)
-    scale = xp.maximum(scale, look.scale)
-    inflation = depend.wide / depend.shown
-    exactness = test_exactness(gram, plain, noise, size, inflation, known.negligible)
-    return Survey(fits, noise, place, scale, variance, exactness, scatter, gram)
+"""Moves of the ends, each with the terms chosen after the last; they repeat after one or two."""
 
 
 def _repeat_until_settled(work: Any, keep: jax.Array, known: bool) -> tuple[Any, jax.Array]:
@@ -156,7 +75,9 @@ def _repeat_until_settled(work: Any, keep: jax.Array, known: bool) -> tuple[Any,
     empty = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(work, keep)[0]
     )
-    _, result, keep, _ = lax.while_loop(goes_on, body, (jnp.int32(0), empty, keep, jnp.ones((), bool)))
+    _, result, keep, _ = lax.while_loop(
+        goes_on, body, (jnp.int32(0), empty, keep, jnp.ones((), bool))
+    )
     return result, keep
 
 
@@ -243,17 +164,17 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     known = is_known((data, config))
     config = to_host(config)
     layout = Layout(data.design.shape[1], data.features.shape[1])
-    live = rows.order_rows(key, data)
+    live = order_rows(key, data)
     # What is searched for is discrete, and carries no derivative; final sums are of live rows.
     ordered = live if known else lax.stop_gradient(live)
-    look = rows.look(ordered, layout)
+    look = first_look.look(ordered, layout)
     unit = to_host(ordered.unit)
     floor = to_host(_rounding_variance(data, ordered.unit))
-    state = _Known(to_host(look), floor, config.negligible / unit, config.alpha)
+    state = Known(to_host(look), floor, config.negligible / unit, config.alpha)
 
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:
-        sums = to_host(rows.sum_cells(ordered, look.cells, keep))
-        survey = _survey(*sums, state, layout)
+        gram, count = to_host(rows.sum_cells(ordered, look.cells, keep))
+        survey = survey_cells(gram, count, state, layout)
         theta = survey.place.theta
         return survey, rows.keep_near_law(ordered, look, theta, survey.scale, layout)
 
@@ -269,7 +190,7 @@ def _conclude(
     live: Ordered,
     ordered: Ordered,
     look: FirstLook,
-    state: _Known,
+    state: Known,
     survey: Survey,
     keep: jax.Array,
 ) -> Diagnosis:
@@ -291,24 +212,28 @@ def _conclude(
     region, sums = rows.open_regions(
         ordered, look.cells, members, keep, theta, survey.scale, survey.variance, layout
     )
-    placed, form = _find_form(ordered, region, sums, theta, survey.variance, members, layout, config)
-    settled = rows.settle(ordered, look, region, placed, clean, survey.variance, layout)
+    placed, form = _find_form(
+        ordered, region, sums, theta, survey.variance, members, layout, config
+    )
+    settled = settle(ordered, look, region, placed, clean, survey.variance)
     noise = fits.variance / small.dependence.rows
     variance = survey.variance / small.dependence.shown
     weights = survey.variance / xp.where(fits.present, noise, 1.0)
-    final = to_host(
-        rows.sum_final(live, look, region, settled, theta, weights, layout, data.num_cells)
-    )
+    final = to_host(sum_final(live, look, region, settled, theta, weights, layout, data.num_cells))
     settled = to_host(settled)
     scatter = xp.where(certified, place.scatter, place.scatter_all)
     own_noise = fits._replace(variance=noise)
-    law = fit_physics(
-        final.law, own_noise, scatter, variance, data.block is not None, layout
-    )
+    law = fit_physics(final.law, own_noise, scatter, variance, data.block is not None, layout)
     shift = xp.where(certified, 0.0, _shift_of_unnoticed(survey.exactness))
     law = law._replace(covariance=law.covariance + shift)
     terms = outcome.fit_terms(
-        final.regions.gram[:-1].sum(1), form, present, law, survey.variance, layout, config.max_terms
+        final.regions.gram[:-1].sum(1),
+        form,
+        present,
+        law,
+        survey.variance,
+        layout,
+        config.max_terms,
     )
     inner = (xp.isfinite(settled.lower) & present).sum() + (
         xp.isfinite(settled.upper) & present
@@ -328,7 +253,7 @@ def _conclude(
     log_p = to_host(_log_tails(*ratios))
     ends = xp.stack([settled.lower, settled.upper])
     share = outcome.rival_share(
-        place.clean, place.rival, fits.num_rows, members, settled.count, small.places, ends
+        place.clean, place.rival, fits.num_rows, members, settled.num_rows, small.places, ends
     )
     share = xp.where(certified & (place.rival_gap < regions.RIVAL), share, 0.0)
     size = regions.size_of_scatter(fits, scatter)
@@ -344,9 +269,10 @@ def _conclude(
             enough=small.cells.num >= FEWEST_CELLS,
             exact=survey.exactness.log_p_value >= log_alpha,
             certified=certified,
-            everywhere=everywhere.wins & (certified | (everywhere.gain >= survey.exactness.statistic)),
+            everywhere=everywhere.wins
+            & (certified | (everywhere.gain >= survey.exactness.statistic)),
             useless=size > outcome.USELESS * spread,
-            slight=size < outcome.SLIGHT * spread,
+            slight=size <= xp.maximum(outcome.SLIGHT * spread, state.negligible),
             doubtful=depend.strong | ((depend.rows > 1) & few),
             two_laws=two_laws & ~xp.any(trusted),
             usable=xp.any(form.usable & present),
@@ -358,7 +284,11 @@ def _conclude(
         status_if(survey.variance <= 4 * state.floor, Status.EXACT_FIT),
     )
     units = Units(
-        to_host(live.unit), to_host(live.initial), to_host(live.term_scale), to_host(data.frame), to_host(data.edges)
+        to_host(live.unit),
+        to_host(live.initial),
+        to_host(live.term_scale),
+        to_host(data.frame),
+        to_host(data.edges),
     )
     found = Findings(
         look=small,

@@ -1,4 +1,4 @@
-"""From sums to results: the map, the terms, the rival, the verdict (docs/method.md, section 3.11)."""
+"""From sums to results: map, terms, rival, verdict (docs/method.md, section 3.11)."""
 
 from typing import Any, NamedTuple
 
@@ -13,8 +13,7 @@ from lisdd_jax.results import Verdict
 from lisdd_jax.statistics.f_tests import FRatio, f_ratio
 from lisdd_jax.statistics.supports import term_places
 
-
-TWO_LAWS = 0.48
+TWO_LAWS = 0.5
 """Share of a rival from which its law and the reported one are two laws of the data, and nobody but
 the user can say which is trusted: about half as many rows as the reported one has."""
 
@@ -22,7 +21,7 @@ USELESS = 0.5
 """Scatter over what a law explains from which it explains too little to be called a law."""
 
 OTHERS = 2.0
-"""Rows that one other law describes, over those of the reported one, from which the data have two."""
+"""Rows of one other law over those of the reported one, from which the data have two laws."""
 
 SLIGHT = 0.005
 """Scatter over what a law explains below which it is exact for all that it is used for."""
@@ -62,7 +61,9 @@ def fit_terms(
     place = xp.asarray(places)[form.support] + layout.num_directions
     used = xp.asarray(in_use)[form.support] & present[:, None]
     residual = about_law(gram, law.theta, layout)
-    pooled = xp.where(form.shared, xp.where(present[:, None, None], residual, 0.0).sum(0)[None], residual)
+    pooled = xp.where(
+        form.shared, xp.where(present[:, None, None], residual, 0.0).sum(0)[None], residual
+    )
     rows = xp.arange(len(place))[:, None]
     both = used[:, :, None] & used[:, None, :]
     block = xp.where(both, pooled[rows[..., None], place[:, :, None], place[:, None, :]], 0.0)
@@ -94,9 +95,7 @@ class Map(NamedTuple):
     louder: FRatio
 
 
-def map_cells(
-    gram: Any, law_gram: Any, count: Any, theta: Any, floor: Any, layout: Layout
-) -> Map:
+def map_cells(gram: Any, law_gram: Any, count: Any, theta: Any, floor: Any, layout: Layout) -> Map:
     """Every cell of the map against the law.
 
     The law is fitted on the clean rows of the other cells, so the ratio has the F distribution for
@@ -203,8 +202,8 @@ def rival_share(
 ) -> Any:
     """How much of the data the rival law explains for one part that the law does.
 
-    Its share in rows, drawn halfway to its share in the length of the axis where the two agree to a
-    standard error: where rows are spread evenly, the length is known better.
+    Its share in rows, drawn halfway to its share in the length of the axis where the two agree to
+    two standard errors: where rows are spread evenly, the length is known better.
 
     Args:
       clean, rival: ``(K,)`` bool, cells of either law.
@@ -227,7 +226,7 @@ def rival_share(
     rest = high - low - length.sum()
     rest = xp.where(rest > 0, rest, 1.0)
     by_rows = xp.log(xp.maximum(rows, 0.5) / others)
-    error = xp.sqrt(1 / xp.maximum(rows, 1) + 1 / others)
+    error = 2 * xp.sqrt(1 / xp.maximum(rows, 1) + 1 / others)
     tiny = float(np.finfo(np.float32).tiny)
     by_length = xp.log(xp.maximum(long / rest, tiny))
     share = xp.exp(0.5 * (by_rows + xp.clip(by_length, by_rows - error, by_rows + error)))

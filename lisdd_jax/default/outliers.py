@@ -4,7 +4,7 @@ A discrepancy shifts whole cells, and what is robust within a cell does not see 
 stands alone among its neighbours.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -114,9 +114,7 @@ def per_row(values: jax.Array, cell: jax.Array) -> jax.Array:
     return jnp.append(values, jnp.ones(1, values.dtype))[cell]
 
 
-def set_aside(
-    columns: jax.Array, response: jax.Array, cell: jax.Array, num_cells: int
-) -> LocalFit:
+def set_aside(columns: jax.Array, response: jax.Array, cell: jax.Array, num_cells: int) -> LocalFit:
     """Fit every cell robustly and set aside the rows that lie far from their fit.
 
     Four steps of Huber's weights, three of bisquare weights, then least squares on what lies within
@@ -160,9 +158,7 @@ def set_aside(
         squares = totals(jnp.where(used, jnp.minimum(jnp.abs(residual), bound) ** 2, 0.0))
         return jnp.sqrt(squares / jnp.maximum(count - rank, 1) / _WINSOR_SQUARE)
 
-    def reweight(
-        state: tuple[jax.Array, ...],
-    ) -> tuple[jax.Array, ...]:
+    def reweight(state: Any) -> Any:
         step, residual, scale, _, _ = state
         ratio = jnp.abs(residual) / per_row(scale, cell)
         huber = 1 / jnp.maximum(ratio, 1.0)
@@ -192,7 +188,7 @@ def set_aside(
         freedom = count / jnp.maximum(count - rank, 1)
         return 1.4826 * jnp.sqrt(freedom) * middle_per_cell(jnp.abs(residual), cell, count)
 
-    def cut(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def cut(state: Any) -> Any:
         step, residual, scale, rank = state
         near, pooled = bounds(scale)
         keep = jnp.abs(residual) <= CUT * per_row(jnp.maximum(near, pooled), cell)

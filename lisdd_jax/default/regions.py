@@ -1,7 +1,7 @@
 """Where: the runs of cells whose exclusion describes all cells in the fewest nats (section 3.4).
 
-The search starts from the law of all cells and from the laws of three different windows, and divides
-the cells and refits the law by turns. What it gains over a law for all cells bounds the p-value of
+The search starts from the law of all cells and those of five different windows, and divides the
+cells and refits the law by turns. What it gains over a law for all cells bounds the p-value of
 the place: a description is a probability, and under a law for all cells another probability exceeds
 its own by a factor ``exp(gain)`` at most as often as ``exp(-gain)`` (Markov's inequality). Every
 run that might have been chosen has been paid for in that probability, so the bound holds for the
@@ -79,7 +79,7 @@ def clean_windows(num_cells: int) -> np.ndarray:
 def _screen(
     fits: LocalFits, costs: Costs, windows: Any, theta: Any, physics: slice
 ) -> tuple[Any, Any]:
-    """Roughly the cost ``(S,)`` of excluding each window as one, and the scatter of what is left."""
+    """Roughly the cost ``(S,)`` of excluding each window, and the scatter of what is left."""
     xp = namespace(fits.gram)
     own, rest = description.misfit(fits, theta, physics)
     out = 1 - windows
@@ -134,9 +134,7 @@ def _improve(
     fits: LocalFits, costs: Costs, run_cost: Any, state: _Search, physics: slice
 ) -> _Search:
     xp = namespace(fits.gram)
-    found = description.describe(
-        fits, costs, run_cost, state.theta, state.scatter, physics
-    )
+    found = description.describe(fits, costs, run_cost, state.theta, state.scatter, physics)
     clean = found.clean & fits.present[None]
     several = clean.sum(-1) >= 2
     cost = xp.where(several, found.cost, xp.inf)

@@ -10,7 +10,15 @@ from numpy.typing import ArrayLike
 
 from lisdd_jax.library import Library
 from lisdd_jax.report import cautions
-from lisdd_jax.report.summary import Cell, Estimate, Region, Summary, Test, interval_words
+from lisdd_jax.report.summary import (
+    Cell,
+    Estimate,
+    Evidence,
+    Region,
+    Summary,
+    Test,
+    interval_words,
+)
 from lisdd_jax.results import Diagnosis, Verdict
 from lisdd_jax.statistics.supports import supports
 from lisdd_jax.status import Status
@@ -34,7 +42,8 @@ def summarize(
     found = jax.device_get(diagnosis)
     cells = tuple(_cells(found))
     regions = tuple(_regions(found, problem, cells, int(config["max_terms"])))
-    test = _test(found, problem, cells)
+    test = _test(found, problem, cells, regions)
+    evidence = _evidence(found, problem, cells)
     return Summary(
         verdict=Verdict(int(found.verdict)).name.lower(),
         response=problem.response_name,
@@ -43,12 +52,11 @@ def summarize(
         scale=float(found.scale),
         regions=regions,
         shared=bool(found.regions.shared),
-        runner_up=float(found.runner_up),
-        p_value_elsewhere=float(found.p_value_elsewhere),
+        evidence=evidence,
         test=test,
         cells=cells,
         rows=problem.rows,
-        warnings=tuple(cautions.find(found, problem, regions, test, cells)),
+        warnings=tuple(cautions.find(found, problem, regions, test, cells, evidence)),
         notes=problem.notes,
         status=Status(int(found.status)),
         form_status=Status(int(found.form.status)),
@@ -113,12 +121,46 @@ def _regions(
             p_value=float(table.p_value[k]),
             log_p_value=float(table.log_p_value[k]),
             same_rows=bool(table.same_rows),
-            shared_test=bool(table.shared_test[k]),
+            softness=_pair(table.softness[k]),
+            lacking=bool(table.lacking[k]),
             adjusted_p_value=float(table.adjusted_p_value[k]),
             terms=terms,
             formula=_signed(problem.library.formula(support, coefficients)) if terms else "",
             equivalent=_equivalent(found, problem.library, support, k, max_terms),
         )
+
+
+def _evidence(found: Diagnosis, problem: Problem, cells: tuple[Cell, ...]) -> Evidence:
+    place, exact, depend = found.place, found.exactness, found.dependence
+    share = float(found.rival.share)
+    some = share > 0
+    rival = zip(problem.physics.names, found.rival.coefficients, strict=True)
+    outliers = problem.positions[np.flatnonzero(found.outliers)]
+    ends = (float(exact.lower), float(exact.upper))
+    names = problem.library.names
+    return Evidence(
+        place_p_value=float(place.p_value),
+        place_log_p_value=float(place.log_p_value),
+        place_certified=bool(place.certified),
+        exact_p_value=float(exact.p_value),
+        exact_log_p_value=float(exact.log_p_value),
+        exact_interval=interval_words(problem.axis_name, *ends, cells),
+        law_scatter=float(found.law_scatter),
+        rival_share=share,
+        rival=tuple(
+            Estimate(name=name, coefficient=float(value), stderr=math.nan) for name, value in rival
+        )
+        if some
+        else (),
+        everywhere=tuple(names[j] for j in np.flatnonzero(found.everywhere)),
+        axis_correlation=float(depend.axis_correlation),
+        record_correlation=float(depend.record_correlation),
+        rows_as_one=float(depend.rows),
+        repeated=float(depend.repeated),
+        dependent=bool(depend.significant),
+        outliers=tuple(outliers.tolist()),
+        form_certified=bool(found.form.certified),
+    )
 
 
 def _pair(values: ArrayLike) -> tuple[float, float]:
@@ -141,8 +183,12 @@ def _equivalent(
     return tuple(tuple(names[table[s]]) for s in ranked)
 
 
-def _test(found: Diagnosis, problem: Problem, cells: tuple[Cell, ...]) -> Test:
+def _test(
+    found: Diagnosis, problem: Problem, cells: tuple[Cell, ...], regions: tuple[Region, ...]
+) -> Test:
+    """The certificate: of the regions themselves where the place was found without halves."""
     test = found.test
+    placed = not math.isnan(float(found.place.log_p_value))
     runs = _runs(np.asarray(test.flagged))
     edges = [(float(found.cells.lower[a]), float(found.cells.upper[b])) for a, b in runs]
     return Test(
@@ -154,8 +200,12 @@ def _test(found: Diagnosis, problem: Problem, cells: tuple[Cell, ...]) -> Test:
         p_value_robust=float(test.p_value_robust),
         reject=bool(test.reject),
         terms=tuple(problem.library.names[j] for j in np.flatnonzero(test.support)),
-        intervals=tuple(interval_words(problem.axis_name, *ends, cells) for ends in edges),
-        same_cells=bool(np.array_equal(test.flagged, found.cells.flagged)),
+        intervals=tuple(
+            [region.interval for region in regions]
+            if placed
+            else [interval_words(problem.axis_name, *ends, cells) for ends in edges]
+        ),
+        same_cells=placed or bool(np.array_equal(test.flagged, found.cells.flagged)),
         status=Status(int(test.status)),
     )
 

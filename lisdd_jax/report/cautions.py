@@ -1,4 +1,4 @@
-"""Sentences on what limits a diagnosis: rows left out, thin cells, terms that are twins."""
+"""What limits a diagnosis, in sentences: rows left out, dependence, thin cells, twin terms."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,12 +9,13 @@ from lisdd_jax.expressions import Expression
 from lisdd_jax.library import Term
 from lisdd_jax.report import numbers
 from lisdd_jax.report.identifiability import Finding, identifiability
-from lisdd_jax.report.summary import Cell, Region, Test
+from lisdd_jax.report.summary import Cell, Evidence, Region, Test
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import FIRST_FAILURE, Status, describe
 from lisdd_jax.tables.problem import Problem
 
 _FEW_ROWS = 5
+_MOST_NAMED = 8
 _UNDETERMINED = ("zero", "twin", "combination")
 
 
@@ -24,18 +25,22 @@ def find(
     regions: Sequence[Region],
     test: Test,
     cells: Sequence[Cell],
+    evidence: Evidence,
 ) -> Iterator[str]:
     """Warnings of a report, in the order of the stages.
 
     Args:
       found: the diagnosis, on the host.
       problem: the rows and their names.
-      regions, test, cells: what the summary says of them.
+      regions, test, cells, evidence: what the summary says of them.
 
     Yields:
       Sentences without a final stop.
     """
     yield from _rows(problem)
+    yield from _outliers(evidence)
+    known = problem.block is not None or problem.time is not None
+    yield from _dependence(evidence, problem.axis_name, known)
     yield from _thin_cells(cells)
     on_terms = list(_terms(problem, regions, np.asarray(found.form.support)))
     yield from on_terms
@@ -127,3 +132,35 @@ def _differences(regions: Sequence[Region], test: Test) -> Iterator[str]:
             f"the certificate is for {' and '.join(test.intervals)}, found on half of the rows; all"
             f" rows together show {' and '.join(region.interval for region in regions)}"
         )
+
+
+def _dependence(found: Evidence, axis: str, known: bool) -> Iterator[str]:
+    """What rows have to do with each other, where it is beyond chance."""
+    if not found.dependent:
+        return
+    causes = []
+    if found.repeated > 0.2:
+        causes.append(f"{found.repeated:.0%} of the rows repeat another one")
+    for name, value in (
+        (f"along {axis}", found.axis_correlation),
+        ("in the record", found.record_correlation),
+    ):
+        if value > 0.1:
+            causes.append(f"residuals of neighbours {name} correlate by {value:.2f}")
+    said = "; ".join(causes) or "rows depend on each other"
+    advice = "" if known else "; name the blocks (--block, --time, or block= in Python)"
+    one = f", so that {found.rows_as_one:.1f} rows count as one" if found.rows_as_one > 1.05 else ""
+    yield f"{said}{one}{advice}"
+
+
+def _outliers(found: Evidence) -> Iterator[str]:
+    """Rows set aside, numbered as in the table, from 1 below its header."""
+    rows = found.outliers
+    if not rows:
+        return
+    named = ", ".join(str(row + 1) for row in rows[:_MOST_NAMED])
+    more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
+    if len(rows) == 1:
+        yield f"row {named} lies far from all others near by and was set aside as a gross error"
+    else:
+        yield f"{len(rows)} rows lie far from all others near by and were set aside: {named}{more}"

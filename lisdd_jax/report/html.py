@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from lisdd_jax.report import figures, numbers, words
+from lisdd_jax.report import figures, numbers, reasons, words
 from lisdd_jax.report.summary import Estimate, Region, Summary
 from lisdd_jax.tables.problem import Problem
 
@@ -52,7 +52,7 @@ def render(summary: Summary, problem: Problem, *, source: str = "") -> str:
         part
         for part in (
             _header(summary, source),
-            _section("Why", _items(words.reasons(summary))),
+            _section("Why", _items(reasons.reasons(summary))),
             _section("What to do next", _items(words.remedies(summary))),
             _section("Warnings", _items(summary.warnings)) if summary.warnings else "",
             _section("Reading the table", _items(summary.notes)) if summary.notes else "",

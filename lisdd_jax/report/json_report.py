@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from lisdd_jax.report import words
-from lisdd_jax.report.summary import Cell, Estimate, Region, Summary
+from lisdd_jax.report import reasons, words
+from lisdd_jax.report.summary import Cell, Estimate, Evidence, Region, Summary
 
 
 def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -18,9 +18,11 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
       model: what is kept to predict with, as plain objects.
 
     Returns:
-      Keys ``verdict, physics, scale, regions, test, cells, rows, warnings, config, version``; then
-      ``notes, status, shared, runner_up, p_value_elsewhere``, ``reasons`` and ``next_steps`` in
-      words, and ``model``. A probability that underflows to 0 stands beside its natural logarithm.
+      Keys ``verdict, physics, scale, law_scatter, outliers, place, form, regions, test, cells,
+      rows, warnings, config, version``; then ``exactness, rival, everywhere, dependence, notes,
+      status, shared``, ``reasons`` and ``next_steps`` in words, and ``model``.
+      A probability that underflows to 0 stands beside its natural logarithm; rows set aside are
+      numbered from 0.
     """
     left_out = ("status", "same_cells")
     test = {key: value for key, value in vars(summary.test).items() if key not in left_out}
@@ -28,6 +30,7 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
         "verdict": summary.verdict,
         "physics": [vars(estimate) for estimate in summary.physics],
         "scale": summary.scale,
+        **_evidence(summary.evidence),
         "regions": [_region(region) for region in summary.regions],
         "test": {**test, "status": summary.test.status.name},
         "cells": [_cell(cell) for cell in summary.cells],
@@ -38,9 +41,7 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
         "notes": list(summary.notes),
         "status": summary.status.name,
         "shared": summary.shared,
-        "runner_up": summary.runner_up,
-        "p_value_elsewhere": summary.p_value_elsewhere,
-        "reasons": words.reasons(summary),
+        "reasons": reasons.reasons(summary),
         "next_steps": words.remedies(summary),
     }
     return _finite({**content, "model": model} if model else content)
@@ -49,6 +50,36 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
 def to_json(summary: Summary, model: Mapping[str, Any] | None = None) -> str:
     """The report as strict JSON text with a final line break."""
     return json.dumps(to_dict(summary, model), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _evidence(found: Evidence) -> dict[str, Any]:
+    return {
+        "law_scatter": found.law_scatter,
+        "outliers": list(found.outliers),
+        "place": {
+            "p_value": found.place_p_value,
+            "log_p_value": found.place_log_p_value,
+            "certified": found.place_certified,
+        },
+        "form": {"certified": found.form_certified},
+        "exactness": {
+            "p_value": found.exact_p_value,
+            "log_p_value": found.exact_log_p_value,
+            "interval": found.exact_interval,
+        },
+        "rival": {
+            "share": found.rival_share,
+            "physics": [{"name": e.name, "coefficient": e.coefficient} for e in found.rival],
+        },
+        "everywhere": list(found.everywhere),
+        "dependence": {
+            "axis_correlation": found.axis_correlation,
+            "record_correlation": found.record_correlation,
+            "rows_as_one": found.rows_as_one,
+            "repeated": found.repeated,
+            "significant": found.dependent,
+        },
+    }
 
 
 def _region(region: Region) -> dict[str, Any]:

@@ -53,7 +53,9 @@ class Region:
       count: rows inside.
       p_value, log_p_value: evidence for the interval.
       same_rows: whether the rows that gave it also chose the interval, so that it is too small.
-      shared_test: whether it is one held-out test that stands for another region as well.
+      softness: half widths over which the correction grows from zero at the two ends; 0 where it
+        does at once, NaN where it jumps.
+      lacking: whether no candidate term predicts as well as a change of the law itself would.
       adjusted_p_value: the same, adjusted over the regions; NaN where unknown.
       terms: what is missing there.
       formula: the same as a sum, with its sign in front.
@@ -72,7 +74,8 @@ class Region:
     p_value: float
     log_p_value: float
     same_rows: bool
-    shared_test: bool
+    softness: tuple[float, float]
+    lacking: bool
     adjusted_p_value: float
     terms: tuple[Estimate, ...]
     formula: str
@@ -116,6 +119,46 @@ class Test:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What all rows together say of the law; NaN under the published method, which does not ask.
+
+    Attributes:
+      place_p_value, place_log_p_value: bound for the place that stands out most.
+      place_certified: whether it is below the level.
+      exact_p_value, exact_log_p_value: of the test that the law holds exactly.
+      exact_interval: where that test looked worst, in words.
+      law_scatter: how nearly the law holds where it holds, in units of the response.
+      rival_share: rows of a rival law over those of the law; 0 without one.
+      rival: its coefficients; empty without one.
+      everywhere: terms that act on all rows.
+      axis_correlation, record_correlation: of the residuals of neighbouring rows.
+      rows_as_one: how many rows of one place count as one.
+      repeated: share of rows that equal another one.
+      dependent: whether any of these is beyond chance.
+      outliers: positions of the rows set aside, from 0, in the table.
+      form_certified: whether held-out rows confirm the terms in the certified place.
+    """
+
+    place_p_value: float
+    place_log_p_value: float
+    place_certified: bool
+    exact_p_value: float
+    exact_log_p_value: float
+    exact_interval: str
+    law_scatter: float
+    rival_share: float
+    rival: tuple[Estimate, ...]
+    everywhere: tuple[str, ...]
+    axis_correlation: float
+    record_correlation: float
+    rows_as_one: float
+    repeated: float
+    dependent: bool
+    outliers: tuple[int, ...]
+    form_certified: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Summary:
     """All that a report says.
 
@@ -126,8 +169,7 @@ class Summary:
       scale: noise scale.
       regions, test, cells, rows: the findings.
       shared: whether several regions share one mechanism.
-      runner_up: rows of a rival regime over those of the clean one; NaN where unknown.
-      p_value_elsewhere: of the missing terms acting on the clean rows as well; NaN where unknown.
+      evidence: what all rows together say of the law.
       warnings: sentences on what limits the findings.
       notes: sentences on how the table was read.
       status, form_status: of the diagnosis and of the choice of terms.
@@ -142,8 +184,7 @@ class Summary:
     scale: float
     regions: tuple[Region, ...]
     shared: bool
-    runner_up: float
-    p_value_elsewhere: float
+    evidence: Evidence
     test: Test
     cells: tuple[Cell, ...]
     rows: Rows

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lisdd_jax.report import numbers, words
+from lisdd_jax.report import numbers, reasons, words
 from lisdd_jax.report.summary import Cell, Region, Summary
 
 _MAX_WIDTH = 100
@@ -59,7 +59,7 @@ def _parts(
     physics, missing = words.section_titles(summary)
     yield _verdict(summary)
     yield Text("")
-    yield from _clauses(words.reasons(summary))
+    yield from _clauses(reasons.reasons(summary))
     yield from _section("Rows", [Text(_rows(summary, source)), *_clauses(summary.notes)])
     yield from _section(physics, [_physics(summary)])
     unit = ", in noise scales" if summary.scale > 0 else ""

@@ -1,9 +1,9 @@
-"""The verdict in sentences: what was found, why, and what to do next."""
+"""The verdict in sentences: what was found, and what to do next; the reasons are in ``reasons``."""
 
 from collections.abc import Iterator
 
 from lisdd_jax.report import numbers
-from lisdd_jax.report.summary import Region, Summary, interval_words
+from lisdd_jax.report.summary import Region, Summary
 from lisdd_jax.status import FIRST_FAILURE, Status, describe
 
 TITLES = {
@@ -14,17 +14,11 @@ TITLES = {
     "ambiguous_regime": "Ambiguous regime",
     "not_identifiable": "Not identifiable",
     "insufficient_data": "Insufficient data",
+    "holds_nearly": "Holds nearly",
 }
 
 # Verdicts under which the physics holds in some part of the axis.
-_TRUSTED = ("discrepancy", "clean", "not_certified")
-
-# Why a verdict abstains though every stage succeeded.
-_GROUNDS = {
-    "no_clean_regime": "the physics misfits even the rows that it fits best",
-    "insufficient_data": "too few cells have rows enough to tell one part of the axis from another",
-    "not_identifiable": "in some region no candidate term could be fitted and scored",
-}
+_TRUSTED = ("discrepancy", "clean", "not_certified", "holds_nearly")
 
 _REMEDIES = {
     "clean": (
@@ -33,47 +27,57 @@ _REMEDIES = {
     ),
     "not_certified": (
         "do not act on it yet: collect more rows where the map deviates and run again",
-        "running again with another seed on the same rows is no new evidence",
     ),
     "no_clean_regime": (
-        "revise the physics itself (--physics, --intercept): no part of the axis supports it",
+        "revise the physics itself (--physics, --intercept), or add what acts everywhere to it",
         "or widen the range of the axis to where the physics is known to hold",
     ),
     "ambiguous_regime": (
-        "say which rows are trusted (--where), or collect rows of the regime in which the physics"
-        " is known to hold",
+        "say on which rows the law is vouched for (--trusted CONDITION, or trusted= in Python)",
+        "or collect rows of the part of the axis where the physics is known to hold",
     ),
     "not_identifiable": (
         "remove redundant columns from --physics and --library, or widen the range of the data",
     ),
-    "insufficient_data": ("supply more rows, fewer cells (--cells) or a smaller model",),
+    "insufficient_data": ("supply more rows, or a smaller model",),
+    "holds_nearly": (
+        "use the physics where an error of that size does not matter, or look for what it lacks"
+        " everywhere",
+        "say with --negligible SIZE which discrepancy does not matter",
+    ),
 }
 
 
 def headline(summary: Summary) -> str:
     """The verdict in one sentence."""
+    name, axis, found = summary.response, summary.axis, summary.evidence
     intervals = " and ".join(region.interval for region in summary.regions)
+    size = numbers.short(found.law_scatter, 2)
     match summary.verdict:
         case "discrepancy":
-            found = (region.formula.removeprefix("+ ") for region in summary.regions)
-            formulas = list(dict.fromkeys(formula or "unknown" for formula in found))
-            return (
-                f"the physics of {summary.response} is wrong for {intervals}; missing there:"
-                f" {' and '.join(formulas)}"
-            )
+            return f"the physics of {name} is wrong for {intervals}; {_missing(summary)}"
         case "clean":
-            return (
-                f"the physics of {summary.response} agrees with the data all along {summary.axis}"
-            )
+            within = f", to within {size}" if found.law_scatter > 0 else ""
+            return f"the physics of {name} agrees with the data all along {axis}{within}"
+        case "holds_nearly" if found.law_scatter > 0:
+            return f"the physics of {name} is wrong by about {size}, and nowhere most of all"
+        case "holds_nearly":
+            return f"the physics of {name} does not hold exactly, and no part of {axis} stands out"
         case "not_certified" if intervals:
-            return f"the data deviate for {intervals}, but held-out rows do not certify a term"
+            return f"the data deviate for {intervals}, which is not certified"
         case "not_certified":
-            return "half of the rows suggest a fault that all rows together do not show"
-        case "no_clean_regime":
+            return "the data deviate, which is not certified"
+        case "no_clean_regime" if found.everywhere:
+            terms = " and ".join(found.everywhere)
             return (
-                f"no part of {summary.axis} supports the physics of {summary.response} well enough"
-                " to trust it there"
+                f"{terms} acts all along {axis}, not in a part of it"
+                if len(found.everywhere) == 1
+                else f"{terms} act all along {axis}, not in a part of it"
             )
+        case "no_clean_regime":
+            return f"no part of {axis} supports the physics of {name} well enough to trust it there"
+        case "ambiguous_regime" if found.rival_share > 0:
+            return f"two laws of the same form describe {name}; which one is the physics is open"
         case "ambiguous_regime":
             return "which part of the data follows the physics is open"
         case "not_identifiable":
@@ -81,114 +85,20 @@ def headline(summary: Summary) -> str:
     return "the data do not suffice for a verdict"
 
 
+def _missing(summary: Summary) -> str:
+    """What is missing in the regions, as far as it is known."""
+    if any(region.lacking for region in summary.regions):
+        return "the library lacks the term that is missing there"
+    found = (region.formula.removeprefix("+ ") for region in summary.regions)
+    formulas = " and ".join(dict.fromkeys(formula or "unknown" for formula in found))
+    return f"missing there: {formulas}"
+
+
 def section_titles(summary: Summary) -> tuple[str, str]:
     """Titles of the parts on the physics and on the missing terms: facts, or tentative."""
     physics = "Trusted physics" if summary.verdict in _TRUSTED else "Physics, tentative"
     missing = "What is missing" if summary.verdict == "discrepancy" else "What may be missing"
     return physics, missing
-
-
-def reasons(summary: Summary) -> list[str]:
-    """Why the verdict is what it is, as clauses without a final stop."""
-    return list(dict.fromkeys(_reasons(summary)))
-
-
-def _reasons(summary: Summary) -> Iterator[str]:
-    for status in (summary.status, summary.form_status):
-        if status >= FIRST_FAILURE:
-            yield cause(status)
-    if summary.status >= FIRST_FAILURE:
-        return
-    if summary.verdict in _GROUNDS and summary.form_status < FIRST_FAILURE:
-        yield _GROUNDS[summary.verdict]
-    yield from _rival(summary)
-    yield from _everywhere(summary)
-    for region in summary.regions:
-        yield _deviation(region, summary)
-    if len(summary.regions) > 1 and summary.shared:
-        yield "the regions share one mechanism: held-out rows show no gain from one for each"
-    if not summary.regions:
-        yield _quiet_cells(summary)
-    yield from _noisier(summary)
-    if summary.verdict == "clean":
-        # Without a region there is nothing to certify, whatever kept the test from running.
-        return
-    if summary.test.status >= FIRST_FAILURE:
-        yield f"there is no certificate: {cause(summary.test.status)}"
-    elif summary.test.status == Status.NOTHING_FLAGGED and summary.regions:
-        yield "there is no certificate: half of the rows alone show no deviating cell"
-    elif summary.test.terms:
-        yield certificate(summary)
-
-
-def _deviation(region: Region, summary: Summary) -> str:
-    evidence = numbers.probability(region.log_p_value)
-    rows = f"{numbers.count(region.count, 'row')} with {region.interval}"
-    if region.log_p_value == 0:
-        return f"{rows} deviate, but half of the rows alone do not show that region"
-    alpha = summary.config.get("alpha")
-    if region.same_rows:
-        return f"{rows} deviate ({evidence} on the same rows that chose them, so too small)"
-    if region.shared_test:
-        evidence += ", one test for several regions"
-    if alpha is not None and not region.p_value < alpha:
-        return f"{rows} deviate, but held-out rows do not confirm that region ({evidence})"
-    return f"{rows} deviate ({evidence})"
-
-
-def _noisier(summary: Summary) -> Iterator[str]:
-    intervals = [
-        interval_words(summary.axis, cell.lower, cell.upper, summary.cells)
-        for cell in summary.cells
-        if cell.noisier
-    ]
-    if intervals:
-        yield f"the noise is larger, but the mean not wrong, for {' and '.join(intervals)}"
-
-
-def _rival(summary: Summary) -> Iterator[str]:
-    least = summary.config.get("ambiguity", 0.0)
-    if summary.verdict == "ambiguous_regime" and summary.runner_up > least:
-        yield (
-            "the physics fits a rival regime with other coefficients, which has"
-            f" {summary.runner_up:.0%} as many rows as the one reported here"
-        )
-
-
-def _everywhere(summary: Summary) -> Iterator[str]:
-    level = summary.config.get("alpha_elsewhere", 0.0)
-    if summary.verdict == "ambiguous_regime" and summary.p_value_elsewhere >= level:
-        yield (
-            "the missing term may act on the rows called clean as well, where the physics would"
-            f" take it up: they do not contradict it (p = {summary.p_value_elsewhere:.2g})"
-        )
-
-
-def _quiet_cells(summary: Summary) -> str:
-    tested = [cell.log_p_value for cell in summary.cells if cell.log_p_value <= 0]
-    least = f"; the least of {len(tested)} has {numbers.probability(min(tested))}" if tested else ""
-    level = summary.config.get("alpha_cell")
-    at = f" at the level {level:g}" if level is not None else ""
-    return f"no cell deviates{at}{least}"
-
-
-def certificate(summary: Summary) -> str:
-    """The held-out test in one clause."""
-    test = summary.test
-    ratio = f"F({numbers.short(test.df_num)}, {test.df_den:.0f}) = {numbers.short(test.statistic)}"
-    alpha = summary.config.get("alpha")
-    level = f" {'<' if test.reject else '>='} alpha = {alpha:g}" if alpha is not None else ""
-    if test.p_value_robust >= 0:
-        # Only the number itself is kept, so where it underflows there is a bound.
-        robust = (
-            numbers.short(test.p_value_robust, 2) if test.p_value_robust > 0 else "below 1e-300"
-        )
-        level = f" (with unequal noise {robust}){level}"
-    outcome = "confirm" if test.reject else "do not confirm"
-    return (
-        f"held-out rows {outcome} {' + '.join(test.terms)} for {' and '.join(test.intervals)}:"
-        f" {ratio}, {numbers.probability(test.log_p_value)}{level}"
-    )
 
 
 def region_ends(region: Region) -> str:

@@ -3,7 +3,6 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from lisdd_jax.default.floor import Floor, beyond_size, wald_beyond_size
 
 

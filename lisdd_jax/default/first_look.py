@@ -1,0 +1,75 @@
+"""What single cells show before any law, and the cells of the place (sections 3.1, 3.3 and 3.6)."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax.default import dependence, outliers
+from lisdd_jax.default.cells import MOST_CELLS, Cells, coarse_cells, fine_cells
+from lisdd_jax.default.dependence import Dependence, Sharing
+from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.ordering import Ordered
+from lisdd_jax.numerics import cell_sums
+from lisdd_jax.numerics.precision import full_precision
+
+
+class FirstLook(NamedTuple):
+    """What single cells show before any law.
+
+    Attributes:
+      keep: ``(n,)`` bool, rows near to a robust fit of their own cell.
+      scale: noise scale, the middle one of the coarse cells.
+      dependence: of the rows.
+      cells: the cells of the place.
+      full: bool, they are fitted fully.
+      trusted: ``(K,)`` bool, cells whose law is vouched for.
+      places: ``(K + 1,)`` axis at the bounds of the cells.
+    """
+
+    keep: jax.Array
+    scale: jax.Array
+    dependence: Dependence
+    cells: Cells
+    full: jax.Array
+    trusted: jax.Array
+    places: jax.Array
+
+
+def _quarters(cells: Cells) -> Cells:
+    """Cells joined to four."""
+    of_row = 4 * cells.of_row // jnp.maximum(cells.num, 1)
+    of_row = jnp.where(cells.of_row < MOST_CELLS, of_row, MOST_CELLS)
+    return Cells(of_row, cells.bounds, jnp.minimum(cells.num, 4))
+
+
+@partial(jax.jit, static_argnames="layout")
+@full_precision
+def look(rows: Ordered, layout: Layout) -> FirstLook:
+    """Fit single cells robustly, measure dependence, and lay the cells of the place."""
+    coarse = coarse_cells(rows.axis, rows.num_rows, layout.num_physics)
+    directions = rows.columns[: layout.num_directions]
+    local = outliers.set_aside(directions, rows.columns[-1], coarse.of_row, MOST_CELLS)
+    found = dependence.correlate(local, coarse, rows.order)
+    count = rows.num_rows.astype(rows.axis.dtype)
+
+    def shared(cells: Cells) -> tuple[Sharing, jax.Array]:
+        size = jnp.maximum(count / jnp.maximum(cells.num, 1).astype(count.dtype), 1)
+        return dependence.share(found, cells, rows.order, rows.block), size
+
+    repeated = dependence.share_of_copies(rows.equal, coarse, count.dtype)
+    longer = dependence.stretch(*shared(coarse), repeated)
+    cells, full = fine_cells(rows.axis, rows.num_rows, layout.num_physics, longer)
+    sharing, size = shared(cells)
+    wide, _ = shared(_quarters(cells))
+    depend = dependence.summarize(found, sharing, wide, size, repeated, rows.block is not None)
+    trusted = jnp.zeros(MOST_CELLS, bool)
+    if rows.trusted is not None:
+        ones = jnp.ones_like(rows.axis)
+        vouched = jnp.where(rows.trusted, 1.0, 0.0).astype(ones.dtype)
+        both = cell_sums.cell_totals(jnp.stack([ones, vouched], 1), cells.of_row, MOST_CELLS)
+        trusted = 2 * both[:, 1] > both[:, 0]
+    last = jnp.maximum(rows.num_rows - 1, 0)
+    places = rows.axis[jnp.clip(cells.bounds, 0, last)]
+    return FirstLook(local.keep, local.pooled, depend, cells, full, trusted, places)

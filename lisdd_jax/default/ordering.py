@@ -1,0 +1,115 @@
+"""Rows in the order of the axis, in working columns (docs/method.md, section 3.1)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax.dataset import Dataset
+from lisdd_jax.default import outliers
+from lisdd_jax.numerics import scaling
+from lisdd_jax.numerics.precision import full_precision
+from lisdd_jax.statistics.splits import random_folds, unit_ranks
+
+_CLIP = 20.0
+"""Deviations from the median at which the response of the first fit is clipped: gross errors, which
+could otherwise be as large as they like, leave the start of the robust fits bounded."""
+
+
+class Ordered(NamedTuple):
+    """The working columns, sorted along the axis; rows out of use last and zero.
+
+    Attributes:
+      columns: ``(m, n)`` as ``Layout`` says; the last is the response less ``initial``, over
+        ``unit``.
+      axis: ``(n,)``; inf out of use.
+      order: ``(n,)`` int32, place of every row in the record.
+      num_rows: int32.
+      fold: ``(n,)`` int32, 0 or 1, which never divides a block.
+      block: ``(n,)`` int32 ranks of blocks, or None.
+      trusted: ``(n,)`` bool, or None.
+      map_cell: ``(n,)`` int32 cell of the map.
+      possible: ``(n + 1,)`` bool, positions between different places of the axis.
+      equal: ``(n,)`` bool, rows equal to the one before.
+      unit: units of the response in one of the working column.
+      initial: ``(p,)`` a first fit, in the frame.
+      term_scale: ``(L,)`` root mean squares that the terms were divided by.
+    """
+
+    columns: jax.Array
+    axis: jax.Array
+    order: jax.Array
+    num_rows: jax.Array
+    fold: jax.Array
+    block: jax.Array | None
+    trusted: jax.Array | None
+    map_cell: jax.Array
+    possible: jax.Array
+    equal: jax.Array
+    unit: jax.Array
+    initial: jax.Array
+    term_scale: jax.Array
+
+
+def _clipped(response: jax.Array, used: jax.Array) -> jax.Array:
+    center = outliers.middle_value(response, used)
+    spread = outliers.middle(jnp.abs(response - center), used)
+    bound = jnp.where(spread > 0, _CLIP * spread, jnp.inf)
+    return jnp.where(used, jnp.clip(response, center - bound, center + bound), 0.0)
+
+
+@jax.jit
+@full_precision
+def order_rows(key: jax.Array, data: Dataset) -> Ordered:
+    """Sort the rows along the axis, and take the response about a first fit in a unit of its own.
+
+    Args:
+      key: typed key of the folds.
+      data: the data set.
+    """
+    mask, dtype = data.mask, data.response.dtype
+    axis = jnp.where(mask, data.axis, jnp.inf)
+    order = jnp.argsort(axis).astype(jnp.int32)
+    axis, used = axis[order], mask[order]
+    count = jnp.maximum(jnp.sum(mask), 1).astype(dtype)
+    physics, response = data.basis[order].T, data.centered[order]
+    clipped = _clipped(response, used)
+    initial = physics @ clipped / count
+    clipped = clipped - initial @ physics
+    step = physics @ clipped / count
+    initial, left = initial + step, clipped - step @ physics
+    unit = scaling.root(jnp.sum(left**2) / count)
+    unit = jnp.where(unit > 0, unit, 1.0)
+    residual = jnp.where(used, (response - initial @ physics) / unit, 0.0)
+    terms = data.features[order].T
+    term_scale = scaling.column_norms(terms / jnp.sqrt(count), axis=1)
+    known = jnp.where(used, axis, 0.0)
+    center = jnp.sum(known) / count
+    spread = scaling.root(jnp.sum(jnp.where(used, (known - center) ** 2, 0.0)) / count)
+    place = jnp.where(used, (known - center) / jnp.where(spread > 0, spread, 1.0), 0.0)
+    one = jnp.where(used, 1.0, 0.0).astype(dtype)
+    if data.noise_scale is not None:
+        one = one / jnp.where(used, data.noise_scale[order], 1.0)
+    parts = [one[None], (place * one)[None], physics, terms / term_scale[:, None]]
+    columns = jnp.concatenate([*parts, residual[None]])
+    columns = jnp.where(used[None], columns, 0.0)
+    yes = jnp.ones(1, bool)
+    changes = jnp.concatenate([yes, axis[1:] > axis[:-1], yes])
+    same = jnp.all(columns[:, 1:] == columns[:, :-1], axis=0) & used[1:]
+    fold = random_folds(key, mask, 2, data.block)[order]
+    block = None if data.block is None else unit_ranks(mask, data.block)[order]
+    return Ordered(
+        columns=columns,
+        axis=axis,
+        order=order,
+        num_rows=jnp.sum(mask, dtype=jnp.int32),
+        fold=fold,
+        block=block,
+        trusted=None if data.trusted is None else data.trusted[order],
+        map_cell=data.cell[order],
+        possible=changes,
+        equal=jnp.concatenate([~yes, same]),
+        unit=unit,
+        initial=initial,
+        term_scale=term_scale,
+    )

@@ -1,0 +1,123 @@
+"""The final ends, and which rows serve what (docs/method.md, section 3.7)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax.default import ends
+from lisdd_jax.default.cells import MOST_CELLS
+from lisdd_jax.default.ends import Placed, Spans
+from lisdd_jax.default.first_look import FirstLook
+from lisdd_jax.default.kinks import Kinks, fit_kinks
+from lisdd_jax.default.ordering import Ordered
+from lisdd_jax.default.rows import Region
+from lisdd_jax.numerics.precision import full_precision
+
+
+class Settled(NamedTuple):
+    """The final ends, and which rows serve what.
+
+    Attributes:
+      lower, upper: ``(R,)`` on the axis; infinite at the ends of the axis, NaN where absent.
+      lower_interval, upper_interval: ``(R, 2)``; NaN where an end lies at the end of the axis.
+      is_kink, softness: ``(2, R)`` of lower and upper ends.
+      slot: ``(n,)`` int32 region of every row, ``R`` outside.
+      law: ``(n,)`` bool, rows of the law.
+      num_rows: ``(R,)`` int32 rows inside.
+      outlier: ``(n,)`` bool, in the order of the record.
+    """
+
+    lower: jax.Array
+    upper: jax.Array
+    lower_interval: jax.Array
+    upper_interval: jax.Array
+    is_kink: jax.Array
+    softness: jax.Array
+    slot: jax.Array
+    law: jax.Array
+    num_rows: jax.Array
+    outlier: jax.Array
+
+
+def _between(axis: jax.Array, position: jax.Array, num_rows: jax.Array) -> jax.Array:
+    """The axis halfway between the rows beside positions; infinite at the ends."""
+    last = axis.shape[0] - 1
+    below, above = axis[jnp.clip(position - 1, 0, last)], axis[jnp.clip(position, 0, last)]
+    half = 0.5 * below + 0.5 * above
+    half = jnp.where(position <= 0, -jnp.inf, half)
+    return jnp.where(position >= num_rows, jnp.inf, half)
+
+
+def _place_on_axis(
+    rows: Ordered, spans: Spans, placed: Placed, kinks: Kinks, jumps: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Positions of the ends, places, intervals, and which of them are kinks, each ``(2, R)``."""
+    at_end = jnp.stack([placed.start <= 0, placed.stop >= rows.num_rows])
+    kink = kinks.is_kink & ~at_end
+    position = jnp.stack([placed.start, placed.stop])
+    row = jnp.searchsorted(rows.axis, kinks.place).astype(jnp.int32)
+    moved = jnp.where(kink, jnp.clip(row, spans.low[None], spans.high[None]), position)
+    # A region between two kinks that have passed each other keeps the ends of the correction.
+    kink = kink & (moved[0] < moved[1])[None]
+    position = jnp.where(kink, moved, position)
+    place = jnp.where(kink, kinks.place, _between(rows.axis, position, rows.num_rows))
+    place = jnp.where(spans.present[None], place, jnp.nan)
+    bounds = jnp.stack([kinks.lower, kinks.upper], -1)
+    interval = jnp.where(kink[..., None], bounds, _between(rows.axis, jumps, rows.num_rows))
+    known = spans.present[None] & ~at_end
+    return position, place, jnp.where(known[..., None], interval, jnp.nan), kink
+
+
+@jax.jit
+@full_precision
+def settle(
+    rows: Ordered,
+    look: FirstLook,
+    region: Region,
+    placed: Placed,
+    clean: jax.Array,
+    variance: jax.Array,
+) -> Settled:
+    """Intervals of the ends, jumps or kinks, and the rows of the law.
+
+    Args:
+      rows, look, region, placed: what was found.
+      clean: ``(K,)`` bool.
+      variance: of the noise.
+    """
+    spans, num = region.spans, rows.axis.shape[0]
+    inflation = look.dependence.rows
+    jumps = ends.jump_intervals(placed.gain, placed, spans, variance * inflation)
+    kinks = fit_kinks(
+        rows.axis, region.residual, region.weight, spans, placed, rows.num_rows, inflation
+    )
+    position, place, interval, kink = _place_on_axis(rows, spans, placed, kinks, jumps)
+    own = ends.inside(spans, position[0], position[1], num)
+    inside = jnp.any(own, axis=0)
+    # Rows between the bounds of an end belong to neither side for certain.
+    outer = jnp.stack([interval[0, :, 0], interval[1, :, 1]])
+    open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
+    wide = jnp.searchsorted(rows.axis, jnp.where(jnp.isnan(outer), open_end, outer))
+    wide = wide.astype(jnp.int32)
+    doubtful = jnp.any(ends.inside(spans, wide[0], wide[1], num), axis=0)
+    window = jnp.any(ends.inside(spans, spans.low, spans.high, num), axis=0)
+    sound = jnp.append(clean, False)[look.cells.of_row]
+    kept = region.weight > 0
+    used = look.cells.of_row < MOST_CELLS
+    correction = placed.coefficients @ rows.columns[:-1]
+    corrected = region.residual - jnp.sum(jnp.where(own, correction, 0.0), axis=0)
+    far = used & ~kept & (jnp.abs(corrected) > region.bound)
+    slot = jnp.where(inside, jnp.argmax(own, axis=0), own.shape[0]).astype(jnp.int32)
+    return Settled(
+        lower=place[0],
+        upper=place[1],
+        lower_interval=interval[0],
+        upper_interval=interval[1],
+        is_kink=kink,
+        softness=jnp.where(kink, kinks.softness, 0.0),
+        slot=slot,
+        law=kept & ~doubtful & ~inside & (sound | window),
+        num_rows=jnp.sum(own, axis=1, dtype=jnp.int32),
+        outlier=jnp.zeros(num, bool).at[rows.order].set(far),
+    )

@@ -1,0 +1,112 @@
+"""What the cells show: fits, the place, and whether the law is exact (sections 3.2 to 3.5)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lisdd_jax.default import regions
+from lisdd_jax.default.exactness import Exactness, log_two_sided, test_exactness
+from lisdd_jax.default.first_look import FirstLook
+from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.local_fits import Beyond, LocalFits, Noise, add_direction, fit_cells, spans
+from lisdd_jax.default.regions import Place
+from lisdd_jax.numerics.hosted import namespace
+
+
+class Survey(NamedTuple):
+    """What the cells show.
+
+    Attributes:
+      fits: the cells' own fits, a candidate term among the directions where one acts beyond them.
+      noise: of the cells.
+      place: the regime.
+      scale: ``(K,)`` noise scales of the cells for the bounds of outliers.
+      variance: of the noise on the clean cells.
+      exactness: the test that the law holds exactly.
+      least_scatter: scatter over noise below which nothing matters.
+      gram: ``(K, m, m)`` sums of products of all columns.
+    """
+
+    fits: LocalFits
+    noise: Noise
+    place: Place
+    scale: Any
+    variance: Any
+    exactness: Exactness
+    least_scatter: Any
+    gram: Any
+
+
+def _term_beyond(beyond: Beyond, noise: Noise, alpha: Any) -> tuple[Any, Any]:
+    """The candidate term that acts most beyond what axis and physics span, and whether it does.
+
+    Its largest score over runs pays for its search as in ``exactness``.
+    """
+    xp = namespace(beyond.score)
+    weight = xp.where(noise.degrees > 0, 1 / xp.where(noise.degrees > 0, noise.steady, 1.0), 0.0)
+    score, square = (spans((part * weight[:, None]).T) for part in beyond)
+    defined = square > 1e-6 * xp.max(square)
+    squares = xp.where(defined, score**2 / xp.where(defined, square, 1.0), 0.0)
+    largest = xp.max(squares, axis=(1, 2))
+    term = xp.argmax(largest)
+    cells = (noise.degrees > 0).sum().astype(score.dtype)
+    tried = float(np.log(len(largest))) + 1.5 * xp.log(xp.maximum(cells, 1))
+    log_p = log_two_sided(largest[term], xp.maximum(noise.degrees.sum(), 1)) + tried
+    return term, log_p < xp.log(alpha)
+
+
+def _middle_of_three(values: Any, num: Any) -> Any:
+    xp = namespace(values)
+    place = xp.arange(len(values), dtype=np.int32)
+    last = xp.maximum(num - 1, 0)
+    left, right = values[xp.clip(place - 1, 0, last)], values[xp.clip(place + 1, 0, last)]
+    low, high = xp.minimum(left, right), xp.maximum(left, right)
+    return xp.maximum(low, xp.minimum(high, values))
+
+
+class Known(NamedTuple):
+    """Small numbers of a data set that every step needs, on the host where they are known.
+
+    Attributes:
+      look: what single cells show.
+      floor: variance at which residuals are rounding errors.
+      negligible: discrepancy that does not matter, in the working unit.
+      alpha: level.
+    """
+
+    look: FirstLook
+    floor: Any
+    negligible: Any
+    alpha: Any
+
+
+def survey_cells(gram: Any, count: Any, known: Known, layout: Layout) -> Survey:
+    """Survey the cells.
+
+    Args:
+      gram: ``(K, m, m)`` sums of products of all columns over the kept rows of every cell.
+      count: ``(K,)`` kept rows.
+      known: of the data set.
+      layout: columns.
+    """
+    xp = namespace(gram)
+    look, size = known.look, layout.num_physics
+    plain, noise, beyond = fit_cells(gram, count, known.floor, size, look.full)
+    term, acts = _term_beyond(beyond, noise, known.alpha)
+    fits = add_direction(plain, gram, term, acts, look.full, size)
+    # Rows that depend on each other make the level of a cell less certain.
+    depend = look.dependence
+    fits = fits._replace(variance=fits.variance * depend.rows / depend.shown)
+    cells = xp.maximum(plain.present.sum(), 1).astype(gram.dtype)
+    mean = xp.maximum(count.sum() / cells, 1)
+    spread = xp.where(plain.present, plain.variance, 0.0).sum() / cells
+    rank = xp.where(plain.present, plain.rank, 0.0).sum() / cells
+    scatter = mean * known.negligible**2 / xp.maximum(rank * spread, known.floor)
+    place = regions.find_place(fits, scatter, look.trusted & plain.present, layout.physics)
+    clean = xp.where(place.clean, count, 0.0)
+    variance = (clean * plain.variance).sum() / xp.maximum(clean.sum(), 1)
+    scale = _middle_of_three(xp.sqrt(plain.variance), look.cells.num)
+    scale = xp.maximum(scale, look.scale)
+    inflation = depend.wide / depend.shown
+    exactness = test_exactness(gram, plain, noise, size, inflation, known.negligible)
+    return Survey(fits, noise, place, scale, variance, exactness, scatter, gram)

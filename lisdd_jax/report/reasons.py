@@ -1,0 +1,194 @@
+"""Why the verdict is what it is, in clauses."""
+
+from collections.abc import Iterator, Sequence
+
+from lisdd_jax.report import numbers, words
+from lisdd_jax.report.summary import Estimate, Region, Summary, interval_words
+from lisdd_jax.status import FIRST_FAILURE, Status
+
+# Why a verdict abstains though every stage succeeded.
+_GROUNDS = {
+    "no_clean_regime": "the physics misfits even the rows that it fits best",
+    "insufficient_data": (
+        "too few rows, or too few that are independent, to tell one part of the axis from another"
+    ),
+    "not_identifiable": "in some region no candidate term could be fitted and scored",
+}
+
+
+def reasons(summary: Summary) -> list[str]:
+    """Why the verdict is what it is, as clauses without a final stop."""
+    return list(dict.fromkeys(_reasons(summary)))
+
+
+def _reasons(summary: Summary) -> Iterator[str]:
+    for status in (summary.status, summary.form_status):
+        if status >= FIRST_FAILURE:
+            yield words.cause(status)
+    if summary.status >= FIRST_FAILURE:
+        return
+    explained = summary.form_status >= FIRST_FAILURE or summary.evidence.everywhere
+    if summary.verdict in _GROUNDS and not explained:
+        yield _GROUNDS[summary.verdict]
+    yield from _everywhere(summary)
+    yield from _laws(summary)
+    for region in summary.regions:
+        yield _deviation(region, summary)
+        yield from _onset(region)
+    yield from _place(summary)
+    if len(summary.regions) > 1 and summary.shared:
+        yield "the regions share one mechanism: held-out rows show no gain from one for each"
+    if not summary.regions:
+        yield from _quiet(summary)
+    yield from _noisier(summary)
+    yield from _certificate(summary)
+
+
+def _asks_place(summary: Summary) -> bool:
+    """Whether the method has a certificate of the place."""
+    return summary.evidence.place_log_p_value <= 0
+
+
+def _certificate(summary: Summary) -> Iterator[str]:
+    if summary.verdict in ("clean", "holds_nearly") and not summary.regions:
+        # Without a region there is nothing to certify, whatever kept the test from running.
+        return
+    if summary.test.status >= FIRST_FAILURE:
+        yield f"there is no certificate of the terms: {words.cause(summary.test.status)}"
+    elif summary.test.status == Status.NOTHING_FLAGGED and summary.regions:
+        yield "there is no certificate: half of the rows alone show no deviating cell"
+    elif summary.test.terms:
+        yield certificate(summary)
+    if any(region.lacking for region in summary.regions):
+        yield (
+            "no candidate term predicts held-out rows nearly as well as other coefficients of the"
+            " physics would: the library lacks the term"
+        )
+
+
+def _deviation(region: Region, summary: Summary) -> str:
+    evidence = numbers.probability(region.log_p_value)
+    rows = f"{numbers.count(region.count, 'row')} with {region.interval}"
+    if region.log_p_value == 0:
+        return f"{rows} deviate, but half of the rows alone do not show that region"
+    if region.same_rows:
+        return f"{rows} deviate ({evidence} on the same rows that chose them, so too small)"
+    alpha = summary.config.get("alpha")
+    if _asks_place(summary):
+        return f"{rows} deviate ({_at_most(region.log_p_value)}, the search paid for)"
+    if alpha is not None and not region.p_value < alpha:
+        return f"{rows} deviate, but held-out rows do not confirm that region ({evidence})"
+    return f"{rows} deviate ({evidence})"
+
+
+def _at_most(log_p: float) -> str:
+    """A bound of a probability."""
+    return numbers.probability(log_p).replace("p = ", "p <= ", 1)
+
+
+def _onset(region: Region) -> Iterator[str]:
+    ends = zip(("begins", "ends"), (region.lower, region.upper), region.softness, strict=True)
+    for verb, place, width in ends:
+        if width > 0:
+            low, high, _ = numbers.positions([place - width, place + width, place])
+            yield f"the deviation {verb} gradually between {low} and {high}"
+
+
+def _place(summary: Summary) -> Iterator[str]:
+    found = summary.evidence
+    if not (_asks_place(summary) and summary.regions):
+        return
+    size = numbers.short(found.law_scatter, 2)
+    holds = f"to within {size}" if found.law_scatter > 0 else "to within the noise"
+    stands = "stands out" if found.place_certified else "does not stand out beyond chance"
+    yield (
+        f"elsewhere the law holds {holds}; the place {stands}"
+        f" ({_at_most(found.place_log_p_value)}, from all rows)"
+    )
+
+
+def _noisier(summary: Summary) -> Iterator[str]:
+    intervals = [
+        interval_words(summary.axis, cell.lower, cell.upper, summary.cells)
+        for cell in summary.cells
+        if cell.noisier
+    ]
+    if intervals:
+        yield f"the noise is larger, but the mean not wrong, for {' and '.join(intervals)}"
+
+
+def _laws(summary: Summary) -> Iterator[str]:
+    found = summary.evidence
+    if summary.verdict != "ambiguous_regime":
+        return
+    if not found.rival_share > 0:
+        yield "a part of the axis with more rows than the law has follows one law of its own"
+        return
+    share = found.rival_share / (1 + found.rival_share)
+    yield (
+        f"one law explains {1 - share:.0%} of the rows, {_numbers(summary.physics)}, and another"
+        f" {share:.0%}, {_numbers(found.rival)}"
+    )
+
+
+def _numbers(estimates: Sequence[Estimate]) -> str:
+    return ", ".join(f"{e.name} {numbers.short(e.coefficient)}" for e in estimates)
+
+
+def _everywhere(summary: Summary) -> Iterator[str]:
+    found = summary.evidence
+    if found.everywhere and summary.verdict == "no_clean_regime":
+        yield (
+            f"{' + '.join(found.everywhere)} on all rows predicts held-out rows as well as regions"
+            " do, and the rows outside of them need it too"
+        )
+
+
+def _quiet(summary: Summary) -> Iterator[str]:
+    found = summary.evidence
+    if not _asks_place(summary):
+        yield _quiet_cells(summary)
+        return
+    size = numbers.short(found.law_scatter, 2)
+    alpha = summary.config.get("alpha", 0.05)
+    p = numbers.probability(found.exact_log_p_value)
+    if found.exact_p_value < alpha:
+        where = found.exact_interval
+        yield f"that the law holds exactly is rejected ({p}), most of all for {where}"
+    else:
+        yield f"that the law holds exactly is not rejected ({p}, all runs and terms paid for)"
+    yield (
+        f"no place stands out from a law that holds to within {size}"
+        if (found.law_scatter > 0)
+        else "no place stands out"
+    )
+
+
+def _quiet_cells(summary: Summary) -> str:
+    tested = [cell.log_p_value for cell in summary.cells if cell.log_p_value <= 0]
+    least = f"; the least of {len(tested)} has {numbers.probability(min(tested))}" if tested else ""
+    level = summary.config.get("alpha_cell")
+    at = f" at the level {level:g}" if level is not None else ""
+    return f"no cell deviates{at}{least}"
+
+
+def certificate(summary: Summary) -> str:
+    """The held-out test in one clause."""
+    test = summary.test
+    ratio = f"F({numbers.short(test.df_num)}, {test.df_den:.0f}) = {numbers.short(test.statistic)}"
+    alpha = summary.config.get("alpha")
+    level = ""
+    if alpha is not None:
+        below = test.p_value < alpha and not test.p_value_robust >= alpha
+        level = f" {'<' if below else '>='} alpha = {alpha:g}"
+    if test.p_value_robust >= 0:
+        # Only the number itself is kept, so where it underflows there is a bound.
+        robust = (
+            numbers.short(test.p_value_robust, 2) if test.p_value_robust > 0 else "below 1e-300"
+        )
+        level = f" (with unequal noise {robust}){level}"
+    outcome = "confirm" if test.reject else "do not confirm"
+    return (
+        f"held-out rows {outcome} {' + '.join(test.terms)} for {' and '.join(test.intervals)}:"
+        f" {ratio}, {numbers.probability(test.log_p_value)}{level}"
+    )
