@@ -65,7 +65,7 @@ def test_from_callables():
         (lambda c: 1.0, ValueError, r"one value per row, shape \(5,\), got shape \(\)"),
         (lambda c: None, ValueError, "got None"),
         (lambda c: c["x9"], ValueError, r"raised KeyError\('x9'\); available columns: x1, x2"),
-        (lambda c: c["x1"] + 1j, TypeError, "term 'bad' must hold float32 or float64"),
+        (lambda c: c["x1"].astype(complex), TypeError, "term 'bad' must hold float32 or float64"),
         (lambda c: np.array(["a"] * 5), TypeError, "term 'bad' must hold real numbers"),
     ],
 )
