@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import choose, namespace
 from lisdd_jax.statistics.supports import choose_support, sizes, supports, term_places
@@ -31,7 +31,7 @@ class Sums(NamedTuple):
     num_rows: Any
 
 
-class Form(NamedTuple):
+class ChosenForm(NamedTuple):
     """The chosen terms.
 
     Attributes:
@@ -57,7 +57,7 @@ class Form(NamedTuple):
     use: Any
 
 
-def about_law(gram: Any, theta: Any, layout: Layout) -> Any:
+def about_law(gram: Any, theta: Any, layout: ColumnLayout) -> Any:
     """Sums of products with the response replaced by the residual of a law ``theta (p,)``."""
     xp = namespace(gram)
     change = xp.zeros((layout.size,), gram.dtype)
@@ -104,7 +104,7 @@ def cross_fit(gram: Any, place: np.ndarray, used: np.ndarray) -> Any:
     return xp.where(xp.all(determined, -2), left.sum(-2), xp.inf)
 
 
-def own_change(gram: Any, variance: Any, layout: Layout) -> Any:
+def own_change(gram: Any, variance: Any, layout: ColumnLayout) -> Any:
     """Directions ``(R, q)`` of each region's own change of the law: one of them, or all.
 
     By Schwarz's criterion; ``gram (R, m, m)`` of the residual.
@@ -144,14 +144,14 @@ def _held_out(gram: Any, columns: Any, use: Any) -> Any:
     return (gram[:, ::-1, -1, -1].T - 2 * cross + fitted).sum(0)
 
 
-def _error_of_change(gram: Any, change: Any, layout: Layout) -> Any:
+def _error_of_change(gram: Any, change: Any, layout: ColumnLayout) -> Any:
     """Held-out sums of squares ``(R,)`` of each region's own change."""
     xp = namespace(gram)
     columns = xp.asarray(np.tile(np.arange(layout.num_directions), (len(gram), 1)))
     return _held_out(gram, columns, change)
 
 
-def _error_of_form(gram: Any, form: "Form", layout: Layout, max_terms: int) -> Any:
+def _error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_terms: int) -> Any:
     """Held-out sums of squares ``(R,)`` of what was chosen for the regions."""
     xp = namespace(gram)
     place, used = term_places(layout.num_terms, max_terms)
@@ -165,10 +165,10 @@ def choose_form(
     theta: Any,
     present: Any,
     variance: Any,
-    layout: Layout,
+    layout: ColumnLayout,
     max_terms: int,
     tolerance: Any,
-) -> Form:
+) -> ChosenForm:
     """Choose the terms of every region, of its own or shared by all.
 
     Args:
@@ -214,7 +214,7 @@ def choose_form(
         xp.concatenate([change, xp.zeros_like(terms)], 1),
         xp.concatenate([nothing, terms], 1),
     )
-    return Form(
+    return ChosenForm(
         support=support,
         shared=shared & ~xp.any(lacking),
         errors=xp.where(shared, joint[None], errors),
@@ -243,12 +243,12 @@ class Everywhere(NamedTuple):
 
 def act_everywhere(
     sums: Sums,
-    form: Form,
+    form: ChosenForm,
     theta: Any,
     present: Any,
     num_ends: Any,
     variance: Any,
-    layout: Layout,
+    layout: ColumnLayout,
     max_terms: int,
 ) -> Everywhere:
     """Compare the best support on all rows with the regions, on held-out rows.
@@ -293,7 +293,7 @@ def act_everywhere(
 
 
 def split_supports(
-    sums: Sums, form: Form, theta: Any, variance: Any, layout: Layout, max_terms: int
+    sums: Sums, form: ChosenForm, theta: Any, variance: Any, layout: ColumnLayout, max_terms: int
 ) -> Any:
     """The support that either fold would choose by itself, ``(2, R)``, by Schwarz's criterion."""
     xp = namespace(theta)

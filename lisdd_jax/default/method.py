@@ -21,11 +21,11 @@ from lisdd_jax.default import certificate, first_look, outcome, regions, rows
 from lisdd_jax.default.assembly import Findings, Units, assemble
 from lisdd_jax.default.cells import FEWEST_CELLS
 from lisdd_jax.default.ends import Placed
-from lisdd_jax.default.exactness import Exactness
+from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import (
-    Form,
+    ChosenForm,
     Sums,
     about_law,
     act_everywhere,
@@ -33,10 +33,10 @@ from lisdd_jax.default.form import (
     own_change,
     split_supports,
 )
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_rows
 from lisdd_jax.default.physics import fit_physics
-from lisdd_jax.default.rows import Region
+from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import settle
 from lisdd_jax.default.survey import Known, Survey, survey_cells
 from lisdd_jax.numerics import tolerances
@@ -83,14 +83,14 @@ def _repeat_until_settled(work: Any, keep: jax.Array, known: bool) -> tuple[Any,
 
 def _find_form(
     ordered: Ordered,
-    region: Region,
+    region: OpenRegions,
     sums: Sums,
     theta: Any,
     variance: Any,
     members: Any,
-    layout: Layout,
+    layout: ColumnLayout,
     config: Config,
-) -> tuple[Placed, Form]:
+) -> tuple[Placed, ChosenForm]:
     """Move the ends and choose the terms by turns, from the regions' own changes of the law on."""
     xp = namespace(variance)
     present = xp.any(members, -1)
@@ -99,7 +99,7 @@ def _find_form(
     none = xp.zeros((len(present), layout.num_terms), bool)
     use = xp.concatenate([change, none], 1) & present[:, None]
 
-    def turn(use: Any, shared: Any, begin: Any) -> tuple[Placed, Form]:
+    def turn(use: Any, shared: Any, begin: Any) -> tuple[Placed, ChosenForm]:
         placed, sums = rows.move_ends(ordered, region, use, shared, begin)
         settings = (layout, config.max_terms, config.tolerance)
         return placed, choose_form(to_host(sums), theta, present, variance, *settings)
@@ -138,7 +138,7 @@ def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
     return jnp.where(square > 0, floor, jnp.ones((), dtype))
 
 
-def _shift_of_unnoticed(exactness: Exactness) -> Any:
+def _shift_of_unnoticed(exactness: ExactnessTest) -> Any:
     """Covariance of the law's shift under the change that came nearest to being noticed.
 
     Intervals given only where a test did not reject cover too little, since the test passes where
@@ -163,7 +163,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     """
     known = is_known((data, config))
     config = to_host(config)
-    layout = Layout(data.design.shape[1], data.features.shape[1])
+    layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
     live = order_rows(key, data)
     # What is searched for is discrete, and carries no derivative; final sums are of live rows.
     ordered = live if known else lax.stop_gradient(live)
@@ -173,7 +173,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     state = Known(to_host(look), floor, config.negligible / unit, config.alpha)
 
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:
-        gram, count = to_host(rows.sum_cells(ordered, look.cells, keep))
+        gram, count = to_host(rows.sum_kept_rows(ordered, look.cells, keep))
         survey = survey_cells(gram, count, state, layout)
         theta = survey.place.theta
         return survey, rows.keep_near_law(ordered, look, theta, survey.scale, layout)
@@ -186,7 +186,7 @@ def _conclude(
     data: Dataset,
     before: jax.Array,
     config: Config,
-    layout: Layout,
+    layout: ColumnLayout,
     live: Ordered,
     ordered: Ordered,
     look: FirstLook,
