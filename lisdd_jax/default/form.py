@@ -12,7 +12,13 @@ import numpy as np
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import choose, namespace
-from lisdd_jax.statistics.supports import choose_support, sizes, supports, term_places
+from lisdd_jax.statistics.supports import (
+    choose_support,
+    error_limit,
+    sizes,
+    supports,
+    term_places,
+)
 
 _SEPARATION = 2.0
 """Noise variances of held-out error, per further coefficient, that regions must gain by terms of
@@ -206,7 +212,7 @@ def choose_form(
     change = own_change(regions.sum(1), variance, layout)
     error = xp.take_along_axis(errors, support[:, None], 1)[:, 0]
     by_change = _error_of_change(regions, change, layout)
-    lacking = present & (error > (1 + tolerance) * by_change + rounding)
+    lacking = present & (error > error_limit(by_change, tolerance, rounding))
     terms = xp.asarray(supports(layout.num_terms, max_terms))[support]
     nothing = xp.zeros_like(change)
     use = xp.where(
