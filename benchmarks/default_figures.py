@@ -134,9 +134,8 @@ def null(replications: int) -> None:
     columns = ("flag_rate", "rejected", "clean", "certified", "abstained")
     for num_rows in (150, 600, 6000):
         for alpha in (0.001, 0.01, 0.05):
-            changes = {"alpha_cell": alpha, "alpha_search": max(alpha, 0.01)}
-            table = study([band(0.0, 1.0)], replications, num_rows, **changes)
-            show(f"null, {num_rows} rows, alpha_cell = {alpha}", table, columns)
+            table = study([band(0.0, 1.0)], replications, num_rows, alpha=alpha)
+            show(f"null, {num_rows} rows, alpha = {alpha}", table, columns)
 
 
 TABLES = {f.__name__: f for f in (testbed, grid, share, libraries, rows, null)}

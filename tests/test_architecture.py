@@ -213,8 +213,14 @@ ONCE = {
     "checking a count": (r"def check_count\(", {"validation"}),
     "rounding limits": (
         r"finfo\([^)]*\)\.eps\b|\binfo\.eps\b",
-        # Where a sum or a series ends belongs to it.
-        {"numerics.tolerances", "numerics.tails", "numerics.noncentral", "hybrid.soft_regime"},
+        # Where a sum, a series or a bracket ends belongs to it.
+        {
+            "numerics.tolerances",
+            "numerics.tails",
+            "numerics.noncentral",
+            "hybrid.soft_regime",
+            "default.outliers",
+        },
     ),
 }
 

@@ -145,7 +145,6 @@ def test_settings_of_the_default_method_are_refused() -> None:
 
 def test_the_evidence_is_of_regions_fixed_beforehand() -> None:
     assert not FOUND.regions.same_rows
-    assert not FOUND.regions.shared_test.any()
 
 
 def test_a_failure_leaves_no_number() -> None:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from test_report import diagnosis, fill
+from report_data import diagnosis, fill
 
 import lisdd_jax
 from lisdd_jax.results import Regions

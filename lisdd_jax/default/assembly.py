@@ -7,13 +7,13 @@ import numpy as np
 
 from lisdd_jax import results
 from lisdd_jax.config import Config
-from lisdd_jax.default.exactness import Exactness
+from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
 from lisdd_jax.default.first_look import FirstLook
-from lisdd_jax.default.form import Everywhere, Form
+from lisdd_jax.default.form import ChosenForm, Everywhere
 from lisdd_jax.default.outcome import Map, Terms
 from lisdd_jax.default.physics import Physics
-from lisdd_jax.default.regions import Place
+from lisdd_jax.default.regions import FoundPlace
 from lisdd_jax.default.settling import Settled
 from lisdd_jax.numerics.frame import Frame
 from lisdd_jax.numerics.hosted import namespace
@@ -66,14 +66,14 @@ class Findings(NamedTuple):
     """
 
     look: FirstLook
-    place: Place
-    exactness: Exactness
+    place: FoundPlace
+    exactness: ExactnessTest
     scatter: Any
     variance: Any
     certified: Any
     members: Any
     gains: Any
-    form: Form
+    form: ChosenForm
     terms: Terms
     settled: Settled
     final: Final

@@ -23,7 +23,7 @@ _SMALL_ROWS, _LEAST_ROWS = 4, 3
 """Rows wanted and needed by a cell of which only the level is fitted."""
 
 
-class Cells(NamedTuple):
+class SortedCells(NamedTuple):
     """Cells of sorted rows.
 
     Attributes:
@@ -43,7 +43,9 @@ def rows_of_full_cell(num_physics: int) -> int:
     return 3 * (num_physics + 2) + 6
 
 
-def lay_cells(axis: jax.Array, num_rows: jax.Array, wanted: jax.Array, least: jax.Array) -> Cells:
+def lay_cells(
+    axis: jax.Array, num_rows: jax.Array, wanted: jax.Array, least: jax.Array
+) -> SortedCells:
     """Cells of equal counts, moved to where the axis changes.
 
     Args:
@@ -53,7 +55,7 @@ def lay_cells(axis: jax.Array, num_rows: jax.Array, wanted: jax.Array, least: ja
       least: rows that a cell must have; too short ones join the next.
 
     Returns:
-      ``Cells``.
+      ``SortedCells``.
 
     Example:
       >>> import jax.numpy as jnp
@@ -79,10 +81,10 @@ def lay_cells(axis: jax.Array, num_rows: jax.Array, wanted: jax.Array, least: ja
     row = jnp.arange(n, dtype=jnp.int32)
     of_row = jnp.sum(row[None] >= ends[:, None], axis=0, dtype=jnp.int32)
     of_row = jnp.where(row < num_rows, of_row, MOST_CELLS)
-    return Cells(of_row, bounds, 1 + jnp.sum(taken, dtype=jnp.int32))
+    return SortedCells(of_row, bounds, 1 + jnp.sum(taken, dtype=jnp.int32))
 
 
-def coarse_cells(axis: jax.Array, num_rows: jax.Array, num_physics: int) -> Cells:
+def coarse_cells(axis: jax.Array, num_rows: jax.Array, num_physics: int) -> SortedCells:
     """Cells with rows enough for a fit of their own, however few cells that makes."""
     rows = rows_of_full_cell(num_physics)
     wanted = jnp.clip(num_rows // rows, 1, MOST_CELLS)
@@ -91,7 +93,7 @@ def coarse_cells(axis: jax.Array, num_rows: jax.Array, num_physics: int) -> Cell
 
 def fine_cells(
     axis: jax.Array, num_rows: jax.Array, num_physics: int, stretch: jax.Array
-) -> tuple[Cells, jax.Array]:
+) -> tuple[SortedCells, jax.Array]:
     """The cells of the place, and whether they are fitted fully (else only their levels are).
 
     Args:

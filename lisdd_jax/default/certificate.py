@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from lisdd_jax.default.form import Sums
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.statistics.f_tests import FRatio, f_ratio
 from lisdd_jax.statistics.supports import term_places
 
 
-def _added(gram: Any, place: Any, used: Any, shared: Any, layout: Layout) -> tuple[Any, Any]:
+def _added(gram: Any, place: Any, used: Any, shared: Any, layout: ColumnLayout) -> tuple[Any, Any]:
     """Sums of products of the physics, the regions' terms, and the response.
 
     Args:
@@ -54,8 +54,8 @@ def _added(gram: Any, place: Any, used: Any, shared: Any, layout: Layout) -> tup
     return matrix, xp.concatenate([law[..., -1].sum(0), target.reshape(size)])
 
 
-def partial_f(
-    gram: Any, num_rows: Any, place: Any, used: Any, shared: Any, layout: Layout
+def partial_f_of_regions(
+    gram: Any, num_rows: Any, place: Any, used: Any, shared: Any, layout: ColumnLayout
 ) -> FRatio:
     """The partial F of the regions' terms, added to the physics.
 
@@ -89,7 +89,7 @@ def held_out(
     chosen: Any,
     present: Any,
     shared: Any,
-    layout: Layout,
+    layout: ColumnLayout,
     max_terms: int,
 ) -> tuple[FRatio, FRatio]:
     """Tests of either fold's terms on the other, ordinary and with the cells' own noise, ``(2,)``.
@@ -112,6 +112,6 @@ def held_out(
             place = xp.asarray(places)[chosen[fold]] + layout.num_directions
             used = xp.asarray(in_use)[chosen[fold]] & present[:, None]
             gram, rows = part.gram[:, 1 - fold], sums.num_rows[:, 1 - fold].sum()
-            ratios.append(partial_f(gram, rows, place, used, shared, layout))
+            ratios.append(partial_f_of_regions(gram, rows, place, used, shared, layout))
         found.append(FRatio(*(xp.stack(parts) for parts in zip(*ratios, strict=True))))
     return found[0], found[1]

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.default.cells import MOST_CELLS, Cells
+from lisdd_jax.default.cells import MOST_CELLS, SortedCells
 from lisdd_jax.default.outliers import LocalFit, per_row
 
 LAGS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
@@ -50,7 +50,7 @@ _LEAST_SHOWN = 0.3
 """What a local fit leaves at least of a dependent noise's variance, when that is corrected."""
 
 
-class Dependence(NamedTuple):
+class RowDependence(NamedTuple):
     """What rows have to do with each other.
 
     Attributes:
@@ -97,7 +97,7 @@ class Correlations(NamedTuple):
     record_rho: jax.Array
 
 
-def correlate(fit: LocalFit, cells: Cells, order: jax.Array) -> Correlations:
+def correlate(fit: LocalFit, cells: SortedCells, order: jax.Array) -> Correlations:
     """Correlations of neighbours along the axis and in the record.
 
     Args:
@@ -206,7 +206,9 @@ def share_of_blocks(block: jax.Array, cell: jax.Array, likeness: jax.Array) -> S
     return _sharing(likeness * within, likeness * across)
 
 
-def share(found: Correlations, cells: Cells, order: jax.Array, block: jax.Array | None) -> Sharing:
+def share(
+    found: Correlations, cells: SortedCells, order: jax.Array, block: jax.Array | None
+) -> Sharing:
     """What the rows of some cells share, by blocks where they are known, else by correlation."""
     dtype = found.axis.dtype
     if block is not None:
@@ -240,27 +242,27 @@ def shown_variance(rows: jax.Array, size: jax.Array) -> jax.Array:
     return jnp.maximum(1 - taken, _LEAST_SHOWN)
 
 
-def share_of_copies(equal: jax.Array, cells: Cells, dtype: jnp.dtype) -> jax.Array:
+def share_of_copies(equal: jax.Array, cells: SortedCells, dtype: jnp.dtype) -> jax.Array:
     """Share of rows that equal the one before, ``equal (n,)``."""
     used = cells.of_row < MOST_CELLS
     again = jnp.where(equal & used, 1.0, 0.0).astype(dtype)
     return jnp.sum(again) / jnp.maximum(jnp.sum(used), 1).astype(dtype)
 
 
-def summarize(
+def summarize_dependence(
     found: Correlations,
     sharing: Sharing,
     wide: Sharing,
     size: jax.Array,
     repeated: jax.Array,
     blocks: bool,
-) -> Dependence:
+) -> RowDependence:
     """The measures together, for cells of ``size`` rows; ``wide`` of quarters of the axis."""
     significant = (found.axis_rho > 0) | (found.record_rho > 0) | (repeated > _REPEATED)
     rho = jnp.zeros_like(size) if blocks else found.record_rho
     shown = shown_variance(sharing.rows, size)
     strong = jnp.zeros((), bool) if blocks else found.axis_rho > _STRONG
-    return Dependence(
+    return RowDependence(
         found.axis,
         found.record,
         sharing.rows,

@@ -93,7 +93,7 @@ def moments(fits: LocalFits, theta: Any, physics: slice) -> Any:
     return table[None, ..., -1] - xp.einsum("kip,bp->bki", table[..., physics], theta)
 
 
-def prepare(fits: LocalFits, scatter: Any) -> Costs:
+def prepare_costs(fits: LocalFits, scatter: Any) -> Costs:
     """The parts of the cost that no law changes.
 
     Args:
@@ -174,7 +174,7 @@ class Described(NamedTuple):
     scatter: Any
 
 
-def describe(
+def describe_cells(
     fits: LocalFits, costs: Costs, run_cost: Any, theta: Any, scatter: Any, physics: slice
 ) -> Described:
     """Divide the cells between a law and runs, each run described in its cheapest way.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.default.cells import Cells
+from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 NUM_REACH = 2
@@ -42,7 +42,7 @@ class Spans(NamedTuple):
     cells: jax.Array
 
 
-def spans_of_runs(inside: jax.Array, cells: Cells) -> Spans:
+def spans_of_runs(inside: jax.Array, cells: SortedCells) -> Spans:
     """Runs of cells ``inside (R, K)`` as spans of rows."""
     num_cells = inside.shape[1]
     bounds = cells.bounds

@@ -29,7 +29,7 @@ _LEAST_LEFT = 1e-6
 """Share of a direction's square below which the physics contains it."""
 
 
-class Exactness(NamedTuple):
+class ExactnessTest(NamedTuple):
     """The test that the law holds exactly.
 
     Attributes:
@@ -109,7 +109,7 @@ def distinct_directions(gram: Any) -> Any:
 
 def test_exactness(
     gram: Any, fits: LocalFits, noise: Noise, num_physics: int, inflation: Any, floor: Any
-) -> Exactness:
+) -> ExactnessTest:
     """Test that the law holds exactly, up to a size that does not matter.
 
     Args:
@@ -164,4 +164,4 @@ def test_exactness(
     first, end = (run // size).astype(np.int32), (run % size).astype(np.int32)
     shift = found.inverse @ found.shared[direction, :, first, end]
     shift = shift * found.effect[direction, first, end]
-    return Exactness(flat[best], xp.minimum(log_p, 0.0), first, end, shift)
+    return ExactnessTest(flat[best], xp.minimum(log_p, 0.0), first, end, shift)

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from lisdd_jax.default.cells import MOST_CELLS
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import Sums
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.physics import LawSums, sum_law
-from lisdd_jax.default.rows import Region, fold_sums
+from lisdd_jax.default.rows import OpenRegions, fold_sums
 from lisdd_jax.default.settling import Settled
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import cell_sums
@@ -43,11 +43,11 @@ class Final(NamedTuple):
 def sum_final(
     rows: Ordered,
     look: FirstLook,
-    region: Region,
+    region: OpenRegions,
     settled: Settled,
     theta: jax.Array,
     weights: jax.Array,
-    layout: Layout,
+    layout: ColumnLayout,
     num_map: int,
 ) -> Final:
     """All sums that the results are made of.

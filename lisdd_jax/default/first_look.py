@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.default import dependence, outliers
-from lisdd_jax.default.cells import MOST_CELLS, Cells, coarse_cells, fine_cells
-from lisdd_jax.default.dependence import Dependence, Sharing
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.cells import MOST_CELLS, SortedCells, coarse_cells, fine_cells
+from lisdd_jax.default.dependence import RowDependence, Sharing
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.numerics import cell_sums
 from lisdd_jax.numerics.precision import full_precision
@@ -30,23 +30,23 @@ class FirstLook(NamedTuple):
 
     keep: jax.Array
     scale: jax.Array
-    dependence: Dependence
-    cells: Cells
+    dependence: RowDependence
+    cells: SortedCells
     full: jax.Array
     trusted: jax.Array
     places: jax.Array
 
 
-def _quarters(cells: Cells) -> Cells:
+def _quarters(cells: SortedCells) -> SortedCells:
     """Cells joined to four."""
     of_row = 4 * cells.of_row // jnp.maximum(cells.num, 1)
     of_row = jnp.where(cells.of_row < MOST_CELLS, of_row, MOST_CELLS)
-    return Cells(of_row, cells.bounds, jnp.minimum(cells.num, 4))
+    return SortedCells(of_row, cells.bounds, jnp.minimum(cells.num, 4))
 
 
 @partial(jax.jit, static_argnames="layout")
 @full_precision
-def look(rows: Ordered, layout: Layout) -> FirstLook:
+def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     """Fit single cells robustly, measure dependence, and lay the cells of the place."""
     coarse = coarse_cells(rows.axis, rows.num_rows, layout.num_physics)
     directions = rows.columns[: layout.num_directions]
@@ -54,7 +54,7 @@ def look(rows: Ordered, layout: Layout) -> FirstLook:
     found = dependence.correlate(local, coarse, rows.order)
     count = rows.num_rows.astype(rows.axis.dtype)
 
-    def shared(cells: Cells) -> tuple[Sharing, jax.Array]:
+    def shared(cells: SortedCells) -> tuple[Sharing, jax.Array]:
         size = jnp.maximum(count / jnp.maximum(cells.num, 1).astype(count.dtype), 1)
         return dependence.share(found, cells, rows.order, rows.block), size
 
@@ -63,7 +63,9 @@ def look(rows: Ordered, layout: Layout) -> FirstLook:
     cells, full = fine_cells(rows.axis, rows.num_rows, layout.num_physics, longer)
     sharing, size = shared(cells)
     wide, _ = shared(_quarters(cells))
-    depend = dependence.summarize(found, sharing, wide, size, repeated, rows.block is not None)
+    depend = dependence.summarize_dependence(
+        found, sharing, wide, size, repeated, rows.block is not None
+    )
     trusted = jnp.zeros(MOST_CELLS, bool)
     if rows.trusted is not None:
         ones = jnp.ones_like(rows.axis)

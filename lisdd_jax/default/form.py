@@ -9,10 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import choose, namespace
-from lisdd_jax.statistics.supports import choose_support, sizes, supports, term_places
+from lisdd_jax.statistics.supports import (
+    choose_support,
+    error_limit,
+    sizes,
+    supports,
+    term_places,
+)
 
 _SEPARATION = 2.0
 """Noise variances of held-out error, per further coefficient, that regions must gain by terms of
@@ -31,7 +37,7 @@ class Sums(NamedTuple):
     num_rows: Any
 
 
-class Form(NamedTuple):
+class ChosenForm(NamedTuple):
     """The chosen terms.
 
     Attributes:
@@ -57,7 +63,7 @@ class Form(NamedTuple):
     use: Any
 
 
-def about_law(gram: Any, theta: Any, layout: Layout) -> Any:
+def about_law(gram: Any, theta: Any, layout: ColumnLayout) -> Any:
     """Sums of products with the response replaced by the residual of a law ``theta (p,)``."""
     xp = namespace(gram)
     change = xp.zeros((layout.size,), gram.dtype)
@@ -104,7 +110,7 @@ def cross_fit(gram: Any, place: np.ndarray, used: np.ndarray) -> Any:
     return xp.where(xp.all(determined, -2), left.sum(-2), xp.inf)
 
 
-def own_change(gram: Any, variance: Any, layout: Layout) -> Any:
+def own_change(gram: Any, variance: Any, layout: ColumnLayout) -> Any:
     """Directions ``(R, q)`` of each region's own change of the law: one of them, or all.
 
     By Schwarz's criterion; ``gram (R, m, m)`` of the residual.
@@ -144,14 +150,14 @@ def _held_out(gram: Any, columns: Any, use: Any) -> Any:
     return (gram[:, ::-1, -1, -1].T - 2 * cross + fitted).sum(0)
 
 
-def _error_of_change(gram: Any, change: Any, layout: Layout) -> Any:
+def _error_of_change(gram: Any, change: Any, layout: ColumnLayout) -> Any:
     """Held-out sums of squares ``(R,)`` of each region's own change."""
     xp = namespace(gram)
     columns = xp.asarray(np.tile(np.arange(layout.num_directions), (len(gram), 1)))
     return _held_out(gram, columns, change)
 
 
-def _error_of_form(gram: Any, form: "Form", layout: Layout, max_terms: int) -> Any:
+def _error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_terms: int) -> Any:
     """Held-out sums of squares ``(R,)`` of what was chosen for the regions."""
     xp = namespace(gram)
     place, used = term_places(layout.num_terms, max_terms)
@@ -165,10 +171,10 @@ def choose_form(
     theta: Any,
     present: Any,
     variance: Any,
-    layout: Layout,
+    layout: ColumnLayout,
     max_terms: int,
     tolerance: Any,
-) -> Form:
+) -> ChosenForm:
     """Choose the terms of every region, of its own or shared by all.
 
     Args:
@@ -206,7 +212,7 @@ def choose_form(
     change = own_change(regions.sum(1), variance, layout)
     error = xp.take_along_axis(errors, support[:, None], 1)[:, 0]
     by_change = _error_of_change(regions, change, layout)
-    lacking = present & (error > (1 + tolerance) * by_change + rounding)
+    lacking = present & (error > error_limit(by_change, tolerance, rounding))
     terms = xp.asarray(supports(layout.num_terms, max_terms))[support]
     nothing = xp.zeros_like(change)
     use = xp.where(
@@ -214,7 +220,7 @@ def choose_form(
         xp.concatenate([change, xp.zeros_like(terms)], 1),
         xp.concatenate([nothing, terms], 1),
     )
-    return Form(
+    return ChosenForm(
         support=support,
         shared=shared & ~xp.any(lacking),
         errors=xp.where(shared, joint[None], errors),
@@ -243,12 +249,12 @@ class Everywhere(NamedTuple):
 
 def act_everywhere(
     sums: Sums,
-    form: Form,
+    form: ChosenForm,
     theta: Any,
     present: Any,
     num_ends: Any,
     variance: Any,
-    layout: Layout,
+    layout: ColumnLayout,
     max_terms: int,
 ) -> Everywhere:
     """Compare the best support on all rows with the regions, on held-out rows.
@@ -293,7 +299,7 @@ def act_everywhere(
 
 
 def split_supports(
-    sums: Sums, form: Form, theta: Any, variance: Any, layout: Layout, max_terms: int
+    sums: Sums, form: ChosenForm, theta: Any, variance: Any, layout: ColumnLayout, max_terms: int
 ) -> Any:
     """The support that either fold would choose by itself, ``(2, R)``, by Schwarz's criterion."""
     xp = namespace(theta)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """Columns ``[1, axis, physics (p), terms (L), response]``.
 
     Attributes:

@@ -63,7 +63,7 @@ class Beyond(NamedTuple):
     square: Any
 
 
-def fit_cells(
+def fit_every_cell(
     gram: Any, num_rows: Any, floor: Any, num_physics: int, full: Any
 ) -> tuple[LocalFits, Noise, Beyond]:
     """Fit every cell on its own.
@@ -129,7 +129,7 @@ def add_direction(
       gram: ``(K, m, m)`` of all columns.
       term: int, which term.
       used: bool, whether to add it; else its column is zero.
-      full: as for ``fit_cells``.
+      full: as for ``fit_every_cell``.
       num_physics: ``p``.
     """
     xp = namespace(gram)

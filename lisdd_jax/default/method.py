@@ -20,18 +20,28 @@ from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import first_look, regions, rows
 from lisdd_jax.default.conclusion import conclude
 from lisdd_jax.default.ends import Placed
+<<<<<<< HEAD
+=======
+from lisdd_jax.default.exactness import ExactnessTest
+>>>>>>> repair
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.form import (
-    Form,
+    ChosenForm,
     Sums,
     about_law,
     choose_form,
     own_change,
 )
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_rows
+<<<<<<< HEAD
 from lisdd_jax.default.rows import Region
 from lisdd_jax.default.settling import Settled, settle
+=======
+from lisdd_jax.default.physics import fit_physics
+from lisdd_jax.default.rows import OpenRegions
+from lisdd_jax.default.settling import settle
+>>>>>>> repair
 from lisdd_jax.default.survey import Known, Survey, survey_cells
 from lisdd_jax.default.task import Standing, Task
 from lisdd_jax.numerics import tolerances
@@ -76,14 +86,14 @@ def _repeat_until_settled(work: Any, keep: jax.Array, known: bool) -> tuple[Any,
 
 def _find_form(
     ordered: Ordered,
-    region: Region,
+    region: OpenRegions,
     sums: Sums,
     theta: Any,
     variance: Any,
     members: Any,
-    layout: Layout,
+    layout: ColumnLayout,
     config: Config,
-) -> tuple[Placed, Form]:
+) -> tuple[Placed, ChosenForm]:
     """Move the ends and choose the terms by turns, from the regions' own changes of the law on."""
     xp = namespace(variance)
     present = xp.any(members, -1)
@@ -92,7 +102,7 @@ def _find_form(
     none = xp.zeros((len(present), layout.num_terms), bool)
     use = xp.concatenate([change, none], 1) & present[:, None]
 
-    def turn(use: Any, shared: Any, begin: Any) -> tuple[Placed, Form]:
+    def turn(use: Any, shared: Any, begin: Any) -> tuple[Placed, ChosenForm]:
         placed, sums = rows.move_ends(ordered, region, use, shared, begin)
         settings = (layout, config.max_terms, config.tolerance)
         return placed, choose_form(to_host(sums), theta, present, variance, *settings)
@@ -126,6 +136,20 @@ def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
     return jnp.where(square > 0, floor, jnp.ones((), dtype))
 
 
+<<<<<<< HEAD
+=======
+def _shift_of_unnoticed(exactness: ExactnessTest) -> Any:
+    """Covariance of the law's shift under the change that came nearest to being noticed.
+
+    Intervals given only where a test did not reject cover too little, since the test passes where
+    the change looks small. The shift counts the more, the nearer the test came to rejecting.
+    """
+    xp = namespace(exactness.shift)
+    weight = 1 - xp.exp(exactness.log_p_value)
+    return weight * exactness.shift[:, None] * exactness.shift[None]
+
+
+>>>>>>> repair
 def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Diagnosis:
     """Diagnose a data set.
 
@@ -140,7 +164,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     """
     known = is_known((key, data, config))
     config = to_host(config)
-    layout = Layout(data.design.shape[1], data.features.shape[1])
+    layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
     live = order_rows(key, data)
     # What is searched for is discrete, and carries no derivative; final sums are of live rows.
     ordered = live if known else lax.stop_gradient(live)
@@ -150,7 +174,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     state = Known(to_host(look), floor, config.negligible / unit, config.alpha)
 
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:
-        gram, count = to_host(rows.sum_cells(ordered, look.cells, keep))
+        gram, count = to_host(rows.sum_kept_rows(ordered, look.cells, keep))
         survey = survey_cells(gram, count, state, layout)
         theta = survey.place.theta
         return survey, rows.keep_near_law(ordered, look, theta, survey.scale, layout)
@@ -165,10 +189,26 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     return conclude(task, stands, form, to_host(settled), final, data, before)
 
 
+<<<<<<< HEAD
 def _take_regions(task: Task) -> Standing:
     """The regions with evidence of their own."""
     survey, look = task.survey, task.state.look
     place, fits = survey.place, survey.fits
+=======
+def _conclude(
+    data: Dataset,
+    before: jax.Array,
+    config: Config,
+    layout: ColumnLayout,
+    live: Ordered,
+    ordered: Ordered,
+    look: FirstLook,
+    state: Known,
+    survey: Survey,
+    keep: jax.Array,
+) -> Diagnosis:
+    """From the place to the results."""
+>>>>>>> repair
     xp = namespace(survey.variance)
     log_alpha = xp.log(task.config.alpha)
     certified = -place.gain < log_alpha

@@ -20,7 +20,7 @@ class Ordered(NamedTuple):
     """The working columns, sorted along the axis; rows out of use last and zero.
 
     Attributes:
-      columns: ``(m, n)`` as ``Layout`` says; the last is the response less ``initial``, over
+      columns: ``(m, n)`` as ``ColumnLayout`` says; the last is the response less ``initial``, over
         ``unit``.
       axis: ``(n,)``; inf out of use.
       order: ``(n,)`` int32, place of every row in the record.

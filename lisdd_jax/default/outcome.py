@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.default.form import Form, about_law
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.form import ChosenForm, about_law
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import namespace
@@ -40,7 +40,13 @@ class Terms(NamedTuple):
 
 
 def fit_terms(
-    gram: Any, form: Form, present: Any, law: Physics, variance: Any, layout: Layout, max_terms: int
+    gram: Any,
+    form: ChosenForm,
+    present: Any,
+    law: Physics,
+    variance: Any,
+    layout: ColumnLayout,
+    max_terms: int,
 ) -> Terms:
     """Least squares of the terms on all rows of their regions, given the law.
 
@@ -95,7 +101,9 @@ class Map(NamedTuple):
     louder: FRatio
 
 
-def map_cells(gram: Any, law_gram: Any, count: Any, theta: Any, floor: Any, layout: Layout) -> Map:
+def map_cells(
+    gram: Any, law_gram: Any, count: Any, theta: Any, floor: Any, layout: ColumnLayout
+) -> Map:
     """Every cell of the map against the law.
 
     The law is fitted on the clean rows of the other cells, so the ratio has the F distribution for
@@ -111,7 +119,7 @@ def map_cells(gram: Any, law_gram: Any, count: Any, theta: Any, floor: Any, layo
     """
     xp = namespace(gram)
     size = layout.num_directions
-    short = Layout(layout.num_physics, 0)
+    short = ColumnLayout(layout.num_physics, 0)
     gram, law_gram = (about_law(part, theta, short) for part in (gram, law_gram))
     tolerance = tolerances.gram(gram.dtype)
     own = small_systems.eliminate(gram, size, xp.ones(size, bool), tolerance)
@@ -233,7 +241,7 @@ def rival_share(
     return xp.where((rows > 0) & xp.any(~clean), share, 0.0)
 
 
-def explained_spread(gram: Any, count: Any, theta: Any, layout: Layout) -> Any:
+def explained_spread(gram: Any, count: Any, theta: Any, layout: ColumnLayout) -> Any:
     """Standard deviation over rows of what a law explains, beyond a constant.
 
     Args:

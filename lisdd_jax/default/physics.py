@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from lisdd_jax.default import dependence
 from lisdd_jax.default.description import SCATTERS
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.local_fits import LocalFits
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import small_systems, tolerances
@@ -104,7 +104,7 @@ def fit_physics(
     scatter: Any,
     variance: Any,
     blocks: bool,
-    layout: Layout,
+    layout: ColumnLayout,
 ) -> Physics:
     """Least squares on the rows of the law.
 

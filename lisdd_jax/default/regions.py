@@ -27,7 +27,7 @@ RIVAL = 8.0
 """Nats by which a rival may describe the cells worse and still be one."""
 
 
-class Place(NamedTuple):
+class FoundPlace(NamedTuple):
     """The regime that describes the cells best, and its rival.
 
     Attributes:
@@ -134,7 +134,7 @@ def _improve(
     fits: LocalFits, costs: Costs, run_cost: Any, state: _Search, physics: slice
 ) -> _Search:
     xp = namespace(fits.gram)
-    found = description.describe(fits, costs, run_cost, state.theta, state.scatter, physics)
+    found = description.describe_cells(fits, costs, run_cost, state.theta, state.scatter, physics)
     clean = found.clean & fits.present[None]
     several = clean.sum(-1) >= 2
     cost = xp.where(several, found.cost, xp.inf)
@@ -150,7 +150,7 @@ def _improve(
     return _Search(theta, scatter, keep(state.theta, state.best_theta), best)
 
 
-def find_place(fits: LocalFits, scatter: Any, trusted: Any, physics: slice) -> Place:
+def find_place(fits: LocalFits, scatter: Any, trusted: Any, physics: slice) -> FoundPlace:
     """Find the regime that describes the cells best.
 
     Args:
@@ -161,7 +161,7 @@ def find_place(fits: LocalFits, scatter: Any, trusted: Any, physics: slice) -> P
     """
     xp = namespace(fits.gram)
     rows = fits.num_rows
-    costs = description.prepare(fits, scatter)
+    costs = description.prepare_costs(fits, scatter)
     sets = xp.asarray(clean_windows(len(rows)))
     allowed = ((sets & fits.present[None]).sum(-1) >= 2) & ~xp.any(~sets & trusted[None], -1)
     windows = (sets | ~fits.present[None]).astype(rows.dtype)
@@ -201,7 +201,7 @@ def _search(
 
 
 def gain_of_regions(
-    fits: LocalFits, place: Place, scatter: Any, trusted: Any, members: Any, physics: slice
+    fits: LocalFits, place: FoundPlace, scatter: Any, trusted: Any, members: Any, physics: slice
 ) -> Any:
     """Nats ``(R,)`` that the exclusion of each region saves, the law and the other regions staying.
 
@@ -212,7 +212,7 @@ def gain_of_regions(
       physics: columns of the law.
     """
     xp = namespace(fits.gram)
-    costs = description.prepare(fits, scatter)
+    costs = description.prepare_costs(fits, scatter)
     num = len(members)
     theta = xp.broadcast_to(place.theta[None], (num, len(place.theta)))
     position = xp.broadcast_to(xp.reshape(place.scatter, (1,)), (num,))
@@ -240,7 +240,7 @@ def members_of_runs(clean: Any, present: Any, most: int) -> Any:
     return xp.any(picked[:, :, None] & members[None], axis=1)
 
 
-def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> Place:
+def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> FoundPlace:
     """The best division; of two laws that describe the cells about as well, that of more rows."""
     xp = namespace(fits.gram)
     rows, found = fits.num_rows, state.best
@@ -257,7 +257,7 @@ def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> Place
     rival = xp.argmin(rival_cost)
     cost_none, theta_none, scatter_none = none
     some = found.cost[chosen] < cost_none
-    return Place(
+    return FoundPlace(
         gain=xp.where(some, cost_none - found.cost[chosen], 0.0),
         cost=xp.where(some, found.cost[chosen], cost_none),
         clean=choose(some, kept[chosen], fits.present),

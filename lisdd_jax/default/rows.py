@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.default import ends, outliers
-from lisdd_jax.default.cells import MOST_CELLS, Cells
+from lisdd_jax.default.cells import MOST_CELLS, SortedCells
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import Sums
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import cell_sums
@@ -32,12 +32,14 @@ def _totals(
 
 @jax.jit
 @full_precision
-def sum_cells(rows: Ordered, cells: Cells, keep: jax.Array) -> tuple[jax.Array, jax.Array]:
+def sum_kept_rows(
+    rows: Ordered, cells: SortedCells, keep: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Sums of products of the kept rows per cell, ``(K, m, m)``, and their number ``(K,)``."""
     return _totals(rows, jnp.where(keep, cells.of_row, MOST_CELLS), MOST_CELLS)
 
 
-def residual_of(rows: Ordered, theta: jax.Array, layout: Layout) -> jax.Array:
+def residual_of(rows: Ordered, theta: jax.Array, layout: ColumnLayout) -> jax.Array:
     """Residuals ``(n,)`` of a law ``theta (p,)``, in the working unit."""
     return rows.columns[-1] - theta @ rows.columns[layout.physics]
 
@@ -45,14 +47,14 @@ def residual_of(rows: Ordered, theta: jax.Array, layout: Layout) -> jax.Array:
 @partial(jax.jit, static_argnames="layout")
 @full_precision
 def keep_near_law(
-    rows: Ordered, look: FirstLook, theta: jax.Array, scale: jax.Array, layout: Layout
+    rows: Ordered, look: FirstLook, theta: jax.Array, scale: jax.Array, layout: ColumnLayout
 ) -> jax.Array:
     """Rows to keep once a law is known, ``(n,)`` bool; ``scale (K,)`` of the cells."""
     residual = residual_of(rows, theta, layout)
     return outliers.near_law(residual, look.keep, scale, look.cells.of_row, MOST_CELLS)
 
 
-class Region(NamedTuple):
+class OpenRegions(NamedTuple):
     """Regions while their terms and ends are sought.
 
     Attributes:
@@ -74,14 +76,14 @@ class Region(NamedTuple):
 @full_precision
 def open_regions(
     rows: Ordered,
-    cells: Cells,
+    cells: SortedCells,
     members: jax.Array,
     keep: jax.Array,
     theta: jax.Array,
     scale: jax.Array,
     variance: jax.Array,
-    layout: Layout,
-) -> tuple[Region, Sums]:
+    layout: ColumnLayout,
+) -> tuple[OpenRegions, Sums]:
     """Runs of cells ``members (R, K)`` as regions, and the sums over their rows."""
     spans = ends.spans_of_runs(members, cells)
     bound = outliers.CUT * outliers.per_row(scale, cells.of_row)
@@ -89,7 +91,7 @@ def open_regions(
     # Schwarz: an end inside the axis is a parameter that a region up to its end does not have.
     bonus = 2 * jnp.log(count) * variance
     weight = jnp.where(keep, 1.0, 0.0).astype(rows.axis.dtype)
-    region = Region(spans, residual_of(rows, theta, layout), bound, weight, bonus)
+    region = OpenRegions(spans, residual_of(rows, theta, layout), bound, weight, bonus)
     return region, _sum_regions(rows, region, spans.start, spans.stop)
 
 
@@ -106,7 +108,7 @@ def fold_sums(rows: Ordered, part: jax.Array, most: int, weights: jax.Array | No
     return Sums(gram.reshape(most + 1, 2, *gram.shape[1:]), count.reshape(most + 1, 2))
 
 
-def _sum_regions(rows: Ordered, region: Region, start: jax.Array, stop: jax.Array) -> Sums:
+def _sum_regions(rows: Ordered, region: OpenRegions, start: jax.Array, stop: jax.Array) -> Sums:
     inside = ends.inside(region.spans, start, stop, rows.axis.shape[0])
     most = inside.shape[0]
     slot = jnp.where(jnp.any(inside, 0), jnp.argmax(inside, 0), most).astype(jnp.int32)
@@ -118,7 +120,7 @@ def _sum_regions(rows: Ordered, region: Region, start: jax.Array, stop: jax.Arra
 @full_precision
 def move_ends(
     rows: Ordered,
-    region: Region,
+    region: OpenRegions,
     use: jax.Array,
     shared: jax.Array,
     begin: tuple[jax.Array, jax.Array],

@@ -11,7 +11,7 @@ from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.kinks import Kinks, fit_kinks
 from lisdd_jax.default.ordering import Ordered
-from lisdd_jax.default.rows import Region
+from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.numerics.precision import full_precision
 
 
@@ -74,7 +74,7 @@ def _place_on_axis(
 def settle(
     rows: Ordered,
     look: FirstLook,
-    region: Region,
+    region: OpenRegions,
     placed: Placed,
     clean: jax.Array,
     variance: jax.Array,

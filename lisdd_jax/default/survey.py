@@ -5,11 +5,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lisdd_jax.default import regions
-from lisdd_jax.default.exactness import Exactness, log_two_sided, test_exactness
+from lisdd_jax.default.exactness import ExactnessTest, log_two_sided, test_exactness
 from lisdd_jax.default.first_look import FirstLook
-from lisdd_jax.default.layout import Layout
-from lisdd_jax.default.local_fits import Beyond, LocalFits, Noise, add_direction, fit_cells, spans
-from lisdd_jax.default.regions import Place
+from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.local_fits import (
+    Beyond,
+    LocalFits,
+    Noise,
+    add_direction,
+    fit_every_cell,
+    spans,
+)
+from lisdd_jax.default.regions import FoundPlace
 from lisdd_jax.numerics.hosted import namespace
 
 
@@ -29,10 +36,10 @@ class Survey(NamedTuple):
 
     fits: LocalFits
     noise: Noise
-    place: Place
+    place: FoundPlace
     scale: Any
     variance: Any
-    exactness: Exactness
+    exactness: ExactnessTest
     least_scatter: Any
     gram: Any
 
@@ -80,7 +87,7 @@ class Known(NamedTuple):
     alpha: Any
 
 
-def survey_cells(gram: Any, count: Any, known: Known, layout: Layout) -> Survey:
+def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> Survey:
     """Survey the cells.
 
     Args:
@@ -91,7 +98,7 @@ def survey_cells(gram: Any, count: Any, known: Known, layout: Layout) -> Survey:
     """
     xp = namespace(gram)
     look, size = known.look, layout.num_physics
-    plain, noise, beyond = fit_cells(gram, count, known.floor, size, look.full)
+    plain, noise, beyond = fit_every_cell(gram, count, known.floor, size, look.full)
     term, acts = _term_beyond(beyond, noise, known.alpha)
     fits = add_direction(plain, gram, term, acts, look.full, size)
     # Rows that depend on each other make the level of a cell less certain.

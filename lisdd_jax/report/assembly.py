@@ -96,6 +96,7 @@ def _regions(
     found: Diagnosis, problem: Problem, cells: tuple[Cell, ...], max_terms: int
 ) -> Iterator[Region]:
     table = found.regions
+    bound = _asks_place(found)
     for k in np.flatnonzero(table.present).tolist():
         support = np.asarray(table.support[k])
         coefficients = np.asarray(table.coefficients[k])
@@ -121,6 +122,7 @@ def _regions(
             p_value=float(table.p_value[k]),
             log_p_value=float(table.log_p_value[k]),
             same_rows=bool(table.same_rows),
+            bound=bound,
             softness=_pair(table.softness[k]),
             lacking=bool(table.lacking[k]),
             adjusted_p_value=float(table.adjusted_p_value[k]),
@@ -163,6 +165,11 @@ def _evidence(found: Diagnosis, problem: Problem, cells: tuple[Cell, ...]) -> Ev
     )
 
 
+def _asks_place(found: Diagnosis) -> bool:
+    """Whether the method has a certificate of the place."""
+    return not math.isnan(float(found.place.log_p_value))
+
+
 def _pair(values: ArrayLike) -> tuple[float, float]:
     first, second = np.asarray(values, float).tolist()
     return first, second
@@ -188,7 +195,7 @@ def _test(
 ) -> Test:
     """The certificate: of the regions themselves where the place was found without halves."""
     test = found.test
-    placed = not math.isnan(float(found.place.log_p_value))
+    placed = _asks_place(found)
     runs = _runs(np.asarray(test.flagged))
     edges = [(float(found.cells.lower[a]), float(found.cells.upper[b])) for a, b in runs]
     return Test(

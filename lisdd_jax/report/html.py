@@ -126,7 +126,7 @@ def _estimates(estimates: Sequence[Estimate], caption: str) -> str:
 
 def _region(region: Region) -> str:
     formula = region.formula or "no term could be chosen"
-    facts = f"{numbers.count(region.count, 'row')}, {numbers.probability(region.log_p_value)}"
+    facts = f"{numbers.count(region.count, 'row')}, {words.evidence(region)}"
     parts = [
         f'<p class="formula"><strong>{escape(formula)}</strong> for {escape(region.interval)}</p>',
         _estimates(region.terms, facts) if region.terms else f"<p>{escape(facts)}</p>",

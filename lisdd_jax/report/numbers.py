@@ -42,6 +42,16 @@ def probability(log_p: float) -> str:
     return f"p = {math.exp(log_p):.2g}"
 
 
+def at_most(log_p: float) -> str:
+    """A bound of a probability.
+
+    Example:
+      >>> at_most(math.log(0.012)), at_most(-3826.0)
+      ('p <= 0.012', 'log10 p <= -1661.6')
+    """
+    return probability(log_p).replace("p = ", "p <= ", 1)
+
+
 def decimal_log(log_p: float) -> str:
     """Decimal logarithm of a probability from its natural one, to one decimal.
 

@@ -15,6 +15,13 @@ _GROUNDS = {
     "not_identifiable": "in some region no candidate term could be fitted and scored",
 }
 
+# What stands before the findings in regions, where the verdict does not rest on them.
+_PREMISES = {
+    "ambiguous_regime": "if that of the physics is the law, ",
+    "no_clean_regime": "if it were wrong in a part only, ",
+    "not_certified": "if the rows were independent, ",
+}
+
 
 def reasons(summary: Summary) -> list[str]:
     """Why the verdict is what it is, as clauses without a final stop."""
@@ -32,13 +39,10 @@ def _reasons(summary: Summary) -> Iterator[str]:
         yield _GROUNDS[summary.verdict]
     yield from _everywhere(summary)
     yield from _laws(summary)
-    for region in summary.regions:
-        yield _deviation(region, summary)
-        yield from _onset(region)
-    yield from _place(summary)
-    if len(summary.regions) > 1 and summary.shared:
-        yield "the regions share one mechanism: held-out rows show no gain from one for each"
-    if not summary.regions:
+    yield from _dependent(summary)
+    if summary.regions:
+        yield from _found(summary)
+    else:
         yield from _quiet(summary)
     yield from _noisier(summary)
     yield from _certificate(summary)
@@ -47,6 +51,21 @@ def _reasons(summary: Summary) -> Iterator[str]:
 def _asks_place(summary: Summary) -> bool:
     """Whether the method has a certificate of the place."""
     return summary.evidence.place_log_p_value <= 0
+
+
+def _premise(summary: Summary) -> str:
+    return _PREMISES.get(summary.verdict, "") if _asks_place(summary) else ""
+
+
+def _found(summary: Summary) -> Iterator[str]:
+    """What the regions show."""
+    for region in summary.regions:
+        yield _premise(summary) + _deviation(region, summary)
+        yield from _onset(region)
+    if _asks_place(summary):
+        yield _premise(summary) + _place(summary)
+    if len(summary.regions) > 1 and summary.shared:
+        yield "the regions share one mechanism: held-out rows show no gain from one for each"
 
 
 def _certificate(summary: Summary) -> Iterator[str]:
@@ -58,32 +77,28 @@ def _certificate(summary: Summary) -> Iterator[str]:
     elif summary.test.status == Status.NOTHING_FLAGGED and summary.regions:
         yield "there is no certificate: half of the rows alone show no deviating cell"
     elif summary.test.terms:
-        yield certificate(summary)
-    if any(region.lacking for region in summary.regions):
+        yield _premise(summary) + certificate(summary)
+    lacking = [region.interval for region in summary.regions if region.lacking]
+    if lacking:
         yield (
-            "no candidate term predicts held-out rows nearly as well as other coefficients of the"
-            " physics would: the library lacks the term"
+            f"for {' and '.join(lacking)} no candidate term predicts held-out rows nearly as well"
+            " as other coefficients of the physics would: the library lacks the term"
         )
 
 
 def _deviation(region: Region, summary: Summary) -> str:
-    evidence = numbers.probability(region.log_p_value)
+    evidence = words.evidence(region)
     rows = f"{numbers.count(region.count, 'row')} with {region.interval}"
+    if region.bound:
+        return f"{rows} deviate ({evidence}, the search paid for)"
     if region.log_p_value == 0:
         return f"{rows} deviate, but half of the rows alone do not show that region"
     if region.same_rows:
         return f"{rows} deviate ({evidence} on the same rows that chose them, so too small)"
     alpha = summary.config.get("alpha")
-    if _asks_place(summary):
-        return f"{rows} deviate ({_at_most(region.log_p_value)}, the search paid for)"
     if alpha is not None and not region.p_value < alpha:
         return f"{rows} deviate, but held-out rows do not confirm that region ({evidence})"
     return f"{rows} deviate ({evidence})"
-
-
-def _at_most(log_p: float) -> str:
-    """A bound of a probability."""
-    return numbers.probability(log_p).replace("p = ", "p <= ", 1)
 
 
 def _onset(region: Region) -> Iterator[str]:
@@ -94,17 +109,13 @@ def _onset(region: Region) -> Iterator[str]:
             yield f"the deviation {verb} gradually between {low} and {high}"
 
 
-def _place(summary: Summary) -> Iterator[str]:
+def _place(summary: Summary) -> str:
     found = summary.evidence
-    if not (_asks_place(summary) and summary.regions):
-        return
     size = numbers.short(found.law_scatter, 2)
     holds = f"to within {size}" if found.law_scatter > 0 else "to within the noise"
     stands = "stands out" if found.place_certified else "does not stand out beyond chance"
-    yield (
-        f"elsewhere the law holds {holds}; the place {stands}"
-        f" ({_at_most(found.place_log_p_value)}, from all rows)"
-    )
+    bound = numbers.at_most(found.place_log_p_value)
+    return f"elsewhere the law holds {holds}; the place {stands} ({bound}, from all rows)"
 
 
 def _noisier(summary: Summary) -> Iterator[str]:
@@ -126,8 +137,8 @@ def _laws(summary: Summary) -> Iterator[str]:
         return
     share = found.rival_share / (1 + found.rival_share)
     yield (
-        f"one law explains {1 - share:.0%} of the rows, {_numbers(summary.physics)}, and another"
-        f" {share:.0%}, {_numbers(found.rival)}"
+        f"of the rows that follow either law {1 - share:.0%} follow that of the physics"
+        f" ({_numbers(summary.physics)}), and {share:.0%} another one ({_numbers(found.rival)})"
     )
 
 
@@ -138,29 +149,42 @@ def _numbers(estimates: Sequence[Estimate]) -> str:
 def _everywhere(summary: Summary) -> Iterator[str]:
     found = summary.evidence
     if found.everywhere and summary.verdict == "no_clean_regime":
+        instead = (
+            " as well as regions do" if summary.regions else " better than the physics alone does"
+        )
+        yield f"{' + '.join(found.everywhere)} on all rows predicts held-out rows{instead}"
+
+
+def _dependent(summary: Summary) -> Iterator[str]:
+    if summary.verdict == "not_certified" and _asks_place(summary):
         yield (
-            f"{' + '.join(found.everywhere)} on all rows predicts held-out rows as well as regions"
-            " do, and the rows outside of them need it too"
+            "rows depend on each other so much that too few are left to tell a wrong law from"
+            " chance"
         )
 
 
 def _quiet(summary: Summary) -> Iterator[str]:
+    """What is known where there is no region."""
     found = summary.evidence
     if not _asks_place(summary):
         yield _quiet_cells(summary)
         return
     size = numbers.short(found.law_scatter, 2)
-    alpha = summary.config.get("alpha", 0.05)
+    margin = summary.config.get("negligible", 0.0)
+    claim = f"that the law holds {f'to within {margin:g}' if margin > 0 else 'exactly'}"
     p = numbers.probability(found.exact_log_p_value)
-    if found.exact_p_value < alpha:
-        where = found.exact_interval
-        yield f"that the law holds exactly is rejected ({p}), most of all for {where}"
+    if found.exact_p_value < summary.config.get("alpha", 0.05):
+        slight = ", though by too little to matter" if summary.verdict == "clean" else ""
+        yield f"{claim} is rejected ({p}, largest change for {found.exact_interval}){slight}"
     else:
-        yield f"that the law holds exactly is not rejected ({p}, all runs and terms paid for)"
+        yield f"{claim} is not rejected ({p}, all runs and terms paid for)"
+    if found.place_certified:
+        return
+    nearly = found.law_scatter > 0
     yield (
-        f"no place stands out from a law that holds to within {size}"
-        if (found.law_scatter > 0)
-        else "no place stands out"
+        f"no place stands out from a law that is off by about {size}"
+        if nearly
+        else ("no place stands out")
     )
 
 

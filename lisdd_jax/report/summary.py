@@ -53,6 +53,7 @@ class Region:
       count: rows inside.
       p_value, log_p_value: evidence for the interval.
       same_rows: whether the rows that gave it also chose the interval, so that it is too small.
+      bound: whether it is a bound, with the search for the interval paid for.
       softness: half widths over which the correction grows from zero at the two ends; 0 where it
         does at once, NaN where it jumps.
       lacking: whether no candidate term predicts as well as a change of the law itself would.
@@ -74,6 +75,7 @@ class Region:
     p_value: float
     log_p_value: float
     same_rows: bool
+    bound: bool
     softness: tuple[float, float]
     lacking: bool
     adjusted_p_value: float

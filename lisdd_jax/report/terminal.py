@@ -216,7 +216,7 @@ def _regions(regions: Sequence[Region]) -> Iterator[RenderableType]:
         yield Text.assemble(
             (region.formula or "no term could be chosen", "bold"), f"   for {region.interval}"
         )
-        details = [numbers.count(region.count, "row"), numbers.probability(region.log_p_value)]
+        details = [numbers.count(region.count, "row"), words.evidence(region)]
         yield Padding(Text(", ".join(details)), (0, 0, 0, 2), expand=False)
         ends = words.region_ends(region)
         if ends:

@@ -28,6 +28,10 @@ _REMEDIES = {
     "not_certified": (
         "do not act on it yet: collect more rows where the map deviates and run again",
     ),
+    "dependent": (
+        "do not act on it yet: name the blocks of rows that depend on each other (--block, --time,"
+        " or block= in Python), or collect rows that do not",
+    ),
     "no_clean_regime": (
         "revise the physics itself (--physics, --intercept), or add what acts everywhere to it",
         "or widen the range of the axis to where the physics is known to hold",
@@ -54,26 +58,28 @@ def headline(summary: Summary) -> str:
     intervals = " and ".join(region.interval for region in summary.regions)
     size = numbers.short(found.law_scatter, 2)
     match summary.verdict:
-        case "discrepancy":
+        case "discrepancy" if intervals:
             return f"the physics of {name} is wrong for {intervals}; {_missing(summary)}"
+        case "discrepancy":
+            return f"the physics of {name} is wrong in some part of {axis}; which one is open"
         case "clean":
             within = f", to within {size}" if found.law_scatter > 0 else ""
             return f"the physics of {name} agrees with the data all along {axis}{within}"
         case "holds_nearly" if found.law_scatter > 0:
-            return f"the physics of {name} is wrong by about {size}, and nowhere most of all"
+            return (
+                f"the physics of {name} is off by about {size} all along {axis}, and no place"
+                " stands out"
+            )
         case "holds_nearly":
-            return f"the physics of {name} does not hold exactly, and no part of {axis} stands out"
+            return f"the physics of {name} does not hold exactly, and no place stands out"
         case "not_certified" if intervals:
             return f"the data deviate for {intervals}, which is not certified"
         case "not_certified":
             return "the data deviate, which is not certified"
         case "no_clean_regime" if found.everywhere:
             terms = " and ".join(found.everywhere)
-            return (
-                f"{terms} acts all along {axis}, not in a part of it"
-                if len(found.everywhere) == 1
-                else f"{terms} act all along {axis}, not in a part of it"
-            )
+            act = "acts" if len(found.everywhere) == 1 else "act"
+            return f"the physics of {name} lacks {terms}, which {act} all along {axis}"
         case "no_clean_regime":
             return f"no part of {axis} supports the physics of {name} well enough to trust it there"
         case "ambiguous_regime" if found.rival_share > 0:
@@ -87,18 +93,31 @@ def headline(summary: Summary) -> str:
 
 def _missing(summary: Summary) -> str:
     """What is missing in the regions, as far as it is known."""
-    if any(region.lacking for region in summary.regions):
+    lacking = [region for region in summary.regions if region.lacking]
+    known = [region for region in summary.regions if not region.lacking]
+    if not known:
         return "the library lacks the term that is missing there"
-    found = (region.formula.removeprefix("+ ") for region in summary.regions)
+    found = (region.formula.removeprefix("+ ") for region in known)
     formulas = " and ".join(dict.fromkeys(formula or "unknown" for formula in found))
+    if lacking:
+        places = " and ".join(region.interval for region in lacking)
+        return f"missing there: {formulas}, and for {places} a term that the library lacks"
+    if not summary.evidence.form_certified:
+        return f"what is missing there is not certified; {formulas} predicts best"
     return f"missing there: {formulas}"
 
 
 def section_titles(summary: Summary) -> tuple[str, str]:
     """Titles of the parts on the physics and on the missing terms: facts, or tentative."""
     physics = "Trusted physics" if summary.verdict in _TRUSTED else "Physics, tentative"
-    missing = "What is missing" if summary.verdict == "discrepancy" else "What may be missing"
-    return physics, missing
+    certain = summary.verdict == "discrepancy" and summary.evidence.form_certified
+    return physics, "What is missing" if certain else "What may be missing"
+
+
+def evidence(region: Region) -> str:
+    """The p-value of a region, or its bound."""
+    show = numbers.at_most if region.bound else numbers.probability
+    return show(region.log_p_value)
 
 
 def region_ends(region: Region) -> str:
@@ -121,13 +140,26 @@ def _next_steps(summary: Summary) -> Iterator[str]:
         if status >= FIRST_FAILURE and summary.verdict != "clean":
             yield remedy(status)
     if summary.verdict == "discrepancy":
+        yield from _with_discrepancy(summary)
+    if summary.evidence.everywhere and summary.verdict == "no_clean_regime":
+        yield f"add {' and '.join(summary.evidence.everywhere)} to the physics, and run again"
+        return
+    dependent = summary.verdict == "not_certified" and summary.evidence.dependent
+    yield from _REMEDIES.get("dependent" if dependent else summary.verdict, ())
+
+
+def _with_discrepancy(summary: Summary) -> Iterator[str]:
+    if any(region.lacking for region in summary.regions):
+        yield "look there for the cause, and add terms to the library that could describe it"
+    elif summary.evidence.form_certified:
         yield (
             "use the physics with the correction inside its interval (lisdd_jax.predict), or look"
             " there for the cause"
         )
-        if any(region.alternatives for region in summary.regions):
-            yield "other forms predict as well: choose by knowledge, or measure over a wider range"
-    yield from _REMEDIES.get(summary.verdict, ())
+    else:
+        yield "do not use the physics there; look for the cause, or collect more rows there"
+    if any(region.alternatives for region in summary.regions):
+        yield "other forms predict as well: choose by knowledge, or measure over a wider range"
 
 
 def cause(status: Status) -> str:

@@ -6,7 +6,7 @@ References:
 
 import itertools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -75,6 +75,17 @@ def term_places(num_terms: int, max_terms: int) -> tuple[np.ndarray, np.ndarray]
     return np.where(used, order, order[:, :1]), used
 
 
+def error_limit(least: Any, tolerance: Any, rounding: Any = 0.0) -> Any:
+    """The largest held-out error that counts as no worse than ``least``.
+
+    Args:
+      least: the error compared with.
+      tolerance: relative excess allowed.
+      rounding: differences of errors up to it are none.
+    """
+    return (1 + tolerance) * least + rounding
+
+
 class Choice(NamedTuple):
     """Position of the chosen support, and which ones ``(S,)`` are within the tolerance."""
 
@@ -101,7 +112,7 @@ def choose_support(
     """
     xp = namespace(errors)
     size = xp.asarray(num_terms, np.int32)
-    limit = (1 + tolerance) * xp.min(errors) + rounding
+    limit = error_limit(xp.min(errors), tolerance, rounding)
     equivalent = (errors <= limit) & xp.isfinite(errors)
     smallest = xp.min(xp.where(equivalent, size, np.iinfo(np.int32).max))
     eligible = equivalent & (size == smallest)

@@ -145,6 +145,6 @@ def test_verdicts(reject, flagged, form_status, test_status, status, expected):
 def test_the_type_of_the_settings_chooses_the_method():
     arrays = sample.arrays(3)
     found = diagnose(*arrays, key=KEY, config=Config.paper(num_cells=sample.CELLS, num_starts=50))
-    assert np.isnan(found.runner_up)
+    assert np.isnan(found.place.p_value)
     with pytest.raises(TypeError, match=r"config must be lisdd_jax.Config\(...\)"):
         diagnose(*arrays, key=KEY, config={})

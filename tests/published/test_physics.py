@@ -79,7 +79,7 @@ def test_estimates_are_least_squares_on_the_clean_cells():
     covariance = variance * np.linalg.inv(design[clean].T @ design[clean])
     np.testing.assert_allclose(found.covariance, covariance, rtol=1e-10)
     for c in range(CELLS):
-        assert found.count[c] == np.sum(cell == c)
+        assert int(found.count[c]) == np.sum(cell == c)
         assert found.mean[c] == pytest.approx(np.mean(residual[cell == c]), abs=1e-12)
         assert found.rms[c] == pytest.approx(np.sqrt(np.mean(residual[cell == c] ** 2)), rel=1e-11)
 

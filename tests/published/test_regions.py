@@ -42,7 +42,7 @@ def form():
         error=jnp.float64(1.0),
         errors=jnp.ones(6),
         equivalent=jnp.arange(6) < 2,
-        frequency=jnp.full(6, jnp.nan),
+        certified=jnp.zeros((), bool),
         status=jnp.int32(0),
     )
 
