@@ -8,9 +8,9 @@ from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import certificate, outcome, regions
 from lisdd_jax.default.assembly import Findings, Units, assemble
 from lisdd_jax.default.cells import FEWEST_CELLS
-from lisdd_jax.default.exactness import Exactness
+from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
-from lisdd_jax.default.form import Everywhere, Form, act_everywhere, split_supports
+from lisdd_jax.default.form import ChosenForm, Everywhere, act_everywhere, split_supports
 from lisdd_jax.default.physics import Physics, fit_physics
 from lisdd_jax.default.settling import Settled
 from lisdd_jax.default.task import Standing, Task
@@ -25,7 +25,7 @@ def _log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
     return log_p_values(*ratios)
 
 
-def _shift_of_unnoticed(exactness: Exactness) -> Any:
+def _shift_of_unnoticed(exactness: ExactnessTest) -> Any:
     """Covariance of the law's shift under the change that came nearest to being noticed.
 
     Intervals given only where a test did not reject cover too little, since the test passes where
@@ -72,7 +72,7 @@ def _share_of_rival(task: Task, stands: Standing, settled: Settled) -> Any:
 
 
 def _judge(
-    task: Task, stands: Standing, form: Form, everywhere: Everywhere, share: Any, size: Any
+    task: Task, stands: Standing, form: ChosenForm, everywhere: Everywhere, share: Any, size: Any
 ) -> Any:
     """The verdict."""
     survey, state = task.survey, task.state
@@ -91,7 +91,7 @@ def _judge(
     units = num_rows / (depend.rows * fits.present.sum().astype(depend.rows.dtype))
     few = (depend.rows > 1) & (units < outcome.INDEPENDENT)
     return outcome.decide(
-        outcome.Findings(
+        outcome.Grounds(
             enough=state.look.cells.num >= FEWEST_CELLS,
             exact=exact.log_p_value >= xp.log(task.config.alpha),
             certified=stands.certified,
@@ -108,7 +108,7 @@ def _judge(
 def conclude(
     task: Task,
     stands: Standing,
-    form: Form,
+    form: ChosenForm,
     settled: Settled,
     final: Final,
     data: Dataset,

@@ -20,10 +20,6 @@ from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import first_look, regions, rows
 from lisdd_jax.default.conclusion import conclude
 from lisdd_jax.default.ends import Placed
-<<<<<<< HEAD
-=======
-from lisdd_jax.default.exactness import ExactnessTest
->>>>>>> repair
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.form import (
     ChosenForm,
@@ -34,14 +30,8 @@ from lisdd_jax.default.form import (
 )
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_rows
-<<<<<<< HEAD
-from lisdd_jax.default.rows import Region
-from lisdd_jax.default.settling import Settled, settle
-=======
-from lisdd_jax.default.physics import fit_physics
 from lisdd_jax.default.rows import OpenRegions
-from lisdd_jax.default.settling import settle
->>>>>>> repair
+from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, survey_cells
 from lisdd_jax.default.task import Standing, Task
 from lisdd_jax.numerics import tolerances
@@ -136,20 +126,6 @@ def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
     return jnp.where(square > 0, floor, jnp.ones((), dtype))
 
 
-<<<<<<< HEAD
-=======
-def _shift_of_unnoticed(exactness: ExactnessTest) -> Any:
-    """Covariance of the law's shift under the change that came nearest to being noticed.
-
-    Intervals given only where a test did not reject cover too little, since the test passes where
-    the change looks small. The shift counts the more, the nearer the test came to rejecting.
-    """
-    xp = namespace(exactness.shift)
-    weight = 1 - xp.exp(exactness.log_p_value)
-    return weight * exactness.shift[:, None] * exactness.shift[None]
-
-
->>>>>>> repair
 def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Diagnosis:
     """Diagnose a data set.
 
@@ -189,26 +165,10 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     return conclude(task, stands, form, to_host(settled), final, data, before)
 
 
-<<<<<<< HEAD
 def _take_regions(task: Task) -> Standing:
     """The regions with evidence of their own."""
     survey, look = task.survey, task.state.look
     place, fits = survey.place, survey.fits
-=======
-def _conclude(
-    data: Dataset,
-    before: jax.Array,
-    config: Config,
-    layout: ColumnLayout,
-    live: Ordered,
-    ordered: Ordered,
-    look: FirstLook,
-    state: Known,
-    survey: Survey,
-    keep: jax.Array,
-) -> Diagnosis:
-    """From the place to the results."""
->>>>>>> repair
     xp = namespace(survey.variance)
     log_alpha = xp.log(task.config.alpha)
     certified = -place.gain < log_alpha
@@ -234,7 +194,7 @@ def _conclude(
     )
 
 
-def _find_regions(task: Task, stands: Standing) -> tuple[Region, Settled, Form]:
+def _find_regions(task: Task, stands: Standing) -> tuple[OpenRegions, Settled, ChosenForm]:
     """Open the regions, find their terms and ends, and settle which rows serve what."""
     survey = task.survey
     ordered, cells, layout = task.ordered, task.look.cells, task.layout

@@ -6,7 +6,7 @@ import jax
 
 from lisdd_jax.config import Config
 from lisdd_jax.default.first_look import FirstLook
-from lisdd_jax.default.layout import Layout
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.survey import Known, Survey
 
@@ -28,7 +28,7 @@ class Task(NamedTuple):
     keep: jax.Array
     state: Known
     survey: Survey
-    layout: Layout
+    layout: ColumnLayout
     config: Config
 
 
