@@ -111,10 +111,9 @@ def main():
         f" true {BAND[0]:.0f} to {BAND[1]:.0f}"
     )
     days, forcings = by_day(time), [by_day(part) for part in forcing]
+    ends = jnp.concatenate([parameters.lower, parameters.upper])
     errors = {}
     for name, rate in rates.items():
-        # The regions found; the rates without one do not jump there.
-        ends = jnp.concatenate([parameters.lower, parameters.upper])
         run = jax.vmap(lambda t, initial, *part, rate=rate: forecast(rate, t, part, initial, ends))
         forecasts = run(days, by_day(measured)[:, 0], *forcings)
         raise_if_failed(forecasts)

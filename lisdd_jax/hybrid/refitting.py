@@ -103,11 +103,15 @@ def _refit(
         return Parameters(**unravel(flat), log_width=width)
 
     def left(flat: jax.Array) -> jax.Array:
-        return jnp.where(mask, response - model.apply(with_numbers(flat), inputs), 0.0)
+        return jnp.where(mask, response, 0.0) - model.apply(with_numbers(flat), inputs, mask=mask)
 
     fixed = lax.stop_gradient(flat)
     norms = scaling.column_norms(jax.jacfwd(left)(fixed))
     size = scaling.root(jnp.sum(lax.stop_gradient(left(fixed)) ** 2))
+    # Less than the rounding of the response is no residual.
+    used = lax.stop_gradient(jnp.where(mask, response, 0.0))
+    rounding = tolerances.NOISE_FLOOR(response.dtype) * scaling.root(jnp.sum(used**2))
+    size = jnp.maximum(size, rounding)
     size = jnp.where(size > 0, size, 1.0)
     unit = size / norms
 
@@ -124,7 +128,7 @@ def _refit(
     sums = [jnp.sum(residuals(unknown) ** 2) for unknown in (start, root.solution)]
     # A stationary point above the end of the descent is a saddle, and no fit.
     rounding = tolerances.DESCENT(response.dtype)
-    failed = ~root.converged | (sums[1] > (1 + rounding) * sums[0])
+    failed = ~root.converged | (sums[1] > (1 + rounding) * sums[0] + rounding**2)
     shown = partial(nan_where, failed)
     return Refit(
         parameters=jax.tree.map(shown, with_numbers(found)),
