@@ -1,0 +1,187 @@
+"""A robust start for a model that is non-linear in its parameters: several descents, the best wins.
+
+The objective is that of least trimmed squares, of the model itself. It has many minima: those of
+the curvature, which lead to other parameters, and those of the choice of rows. So descents start
+from parameters spread about the given ones, and the end of the best goes on by steps that search
+the regime anew in the model linearised there.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lisdd_jax.hybrid import descent
+from lisdd_jax.hybrid.descent import Descent
+from lisdd_jax.hybrid.linearization import LinearizedModel
+from lisdd_jax.numerics import order, scaling, tolerances
+from lisdd_jax.numerics.frame import to_frame
+from lisdd_jax.statistics.trimmed.search import search_one
+
+_MAX_HALVINGS = 12
+_LEAST_DECREASE = 1e-3
+# Shares of the unit of a parameter over which starts spread, by turns.
+_SPREADS = (0.3, 1.0, 3.0, 10.0)
+# Two descents end at one minimum if their objectives differ by less than this share: minima of the
+# choice of rows lie within a few per cent, those of the curvature farther apart.
+_SAME_MINIMUM = 0.1
+
+
+class Start(NamedTuple):
+    """Parameters from which the diagnosis may begin.
+
+    Attributes:
+      theta: ``(p,)`` the best end.
+      objective: trimmed sum of squares there.
+      num_agreeing: int32, descents from different starts that ended so low.
+      trusted: bool, the given parameters led there, or two others did.
+    """
+
+    theta: jax.Array
+    objective: jax.Array
+    num_agreeing: jax.Array
+    trusted: jax.Array
+
+
+class _TrimmedSquares:
+    """Least trimmed squares of the model: the residuals and how they are weighed."""
+
+    def __init__(self, problem: LinearizedModel) -> None:
+        self.problem = problem
+        count = jnp.sum(problem.mask, dtype=jnp.int32)
+        self.num = order.num_kept(count, problem.start.trim, problem.arrays["response"].dtype)
+
+    def weigh(self, left: jax.Array) -> jax.Array:
+        squares = jnp.where(self.problem.mask & ~jnp.isnan(left), left**2, jnp.inf)
+        weights, _ = order.smallest_weights(squares, self.num)
+        return weights
+
+    def objective(self, theta: jax.Array) -> jax.Array:
+        return descent.objective(self.problem.residual, self.weigh, theta)
+
+
+def spread(
+    key: jax.Array, problem: LinearizedModel, theta: jax.Array, num_starts: int
+) -> jax.Array:
+    """Starts ``(num_starts, p)``, the given one first and the others normal about it.
+
+    The unit of a parameter is by turns its own size and the change that moves the predictions by as
+    much as the response varies; where one is zero or not finite, the other.
+    """
+    design, response = jax.jacfwd(problem.predicted)(theta), problem.arrays["response"]
+    response = jnp.where(problem.mask, response, 0.0)
+    effect = scaling.root(jnp.sum(design**2, axis=0))
+    by_effect = scaling.root(jnp.sum(response**2)) / jnp.where(effect > 0, effect, jnp.inf)
+    sizes = jnp.stack([jnp.abs(theta), by_effect])
+    sizes = jnp.where(jnp.isfinite(sizes) & (sizes > 0), sizes, 0.0)
+    sizes = jnp.where(sizes > 0, sizes, sizes[::-1])
+    sizes = jnp.where(sizes > 0, sizes, 1.0)
+    turn = jnp.arange(num_starts - 1)
+    shares = jnp.asarray(_SPREADS, theta.dtype)[turn // 2 % len(_SPREADS)]
+    normal = jax.random.normal(key, (num_starts - 1, theta.shape[0]), theta.dtype)
+    others = theta[None] + shares[:, None] * sizes[turn % 2] * normal
+    return jnp.concatenate([theta[None], others])
+
+
+class _Search(NamedTuple):
+    theta: jax.Array
+    objective: jax.Array
+    settled: jax.Array
+    num_steps: jax.Array
+
+
+def _halved(
+    squares: _TrimmedSquares, theta: jax.Array, direction: jax.Array, before: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The step, halved until the objective falls; the parameters stay where it does not."""
+
+    def going_on(trial: tuple[jax.Array, jax.Array]) -> jax.Array:
+        share, value = trial
+        return ~(value < before) & (share > 0.5**_MAX_HALVINGS)
+
+    def halve(trial: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        share = trial[0] / 2
+        return share, squares.objective(theta + share * direction)
+
+    whole = jnp.ones((), theta.dtype)
+    share, value = lax.while_loop(going_on, halve, (whole, squares.objective(theta + direction)))
+    better = value < before
+    moved = jnp.where(better, theta + share * direction, theta)
+    return moved, jnp.where(better, value, before)
+
+
+def _search_anew(
+    key: jax.Array, squares: _TrimmedSquares, theta: jax.Array, max_iterations: int
+) -> Descent:
+    """Damped steps to the least trimmed squares of the linearised model, whose search is global."""
+    problem = squares.problem
+
+    def step(state: _Search) -> _Search:
+        design, left = jax.jacfwd(problem.predicted)(state.theta), problem.residual(state.theta)
+        frame, basis, centered = to_frame(design, left, problem.mask)
+        solution = search_one(
+            key,
+            (basis, centered, problem.mask),
+            problem.start.trim,
+            num_starts=problem.start.num_starts,
+            num_candidates=10,
+        ).solution
+        direction = frame.coefficients(solution)
+        theta, value = _halved(squares, state.theta, direction, state.objective)
+        enough = value < (1 - _LEAST_DECREASE) * state.objective
+        return _Search(theta, value, ~enough, state.num_steps + 1)
+
+    def going_on(state: _Search) -> jax.Array:
+        return ~state.settled & (state.num_steps < max_iterations)
+
+    start = _Search(theta, squares.objective(theta), jnp.zeros((), bool), jnp.int32(0))
+    final = lax.while_loop(going_on, step, start)
+    return Descent(final.theta, final.objective)
+
+
+def robust_start(
+    key: jax.Array,
+    problem: LinearizedModel,
+    theta: jax.Array,
+    num_starts: int,
+    max_iterations: int,
+) -> Start:
+    """The best of several descents.
+
+    Args:
+      key: of the spread and the searches.
+      problem: the model and the data.
+      theta: ``(p,)`` given parameters.
+      num_starts: descents, that from the given parameters included (static).
+      max_iterations: most steps of each (static).
+
+    Returns:
+      A ``Start``.
+    """
+    key_spread, key_search = jax.random.split(key)
+    squares = _TrimmedSquares(problem)
+    starts = spread(key_spread, problem, theta, num_starts)
+
+    def down(start: jax.Array) -> Descent:
+        return descent.descend(problem.residual, squares.weigh, start, max_iterations)
+
+    def anew(start: jax.Array) -> Descent:
+        return _search_anew(key_search, squares, start, max_iterations)
+
+    ends = lax.map(down, starts)
+    best = ends.unknown[jnp.argmin(ends.objective)]
+    # From the given parameters and from the best end, with the smaller trouble of local minima.
+    searched = lax.map(anew, jnp.stack([theta, best]))
+    chosen = jnp.argmin(searched.objective)
+    lowest = searched.objective[chosen]
+    response = jnp.where(problem.mask, problem.arrays["response"], 0.0)
+    rounding = tolerances.NOISE_FLOOR(theta.dtype) ** 2 * jnp.sum(response**2)
+
+    def so_low(values: jax.Array) -> jax.Array:
+        return (values <= (1 + _SAME_MINIMUM) * lowest + rounding) & jnp.isfinite(lowest)
+
+    own = so_low(ends.objective[0]) | so_low(searched.objective[0])
+    others = jnp.sum(so_low(ends.objective[1:]), dtype=jnp.int32)
+    agreeing = own.astype(jnp.int32) + others
+    return Start(searched.unknown[chosen], lowest, agreeing, own | (others > 1))
