@@ -41,11 +41,10 @@ class NonlinearDiagnosis:
       diagnosis: of the model linearised there; its coefficients are ``theta`` as one vector. It
         asserts nothing under ``NOT_CONVERGED``.
       objective: trimmed sum of squares of the best start.
-      num_agreeing: int32, starts that led to one so low, within a tenth.
+      num_agreeing: int32, starts that led to one as low, within a tenth.
       num_iterations: diagnoses made on the way.
       status: int32; ``NOT_CONVERGED`` where the parameters still moved, where the model has no
-        value on the way, and where a single start led lowest and it was not the given one: more
-        starts might then lead lower still.
+        finite value at the end, and where the starts do not tell the answer from a local one.
     """
 
     theta: Any
@@ -191,9 +190,10 @@ def diagnose_nonlinear(
     clean-regime iteration near its solution. From there ``theta`` is replaced by the coefficients
     that ``diagnose`` gives for the model linearised at ``theta``, until it stays.
 
-    No search of finite length finds the lowest minimum of every model. An answer stands if the
-    given parameters lead to it, or at least two other starts; else it is ``NOT_CONVERGED``, and so
-    is one at which the model has no finite value: a nearer ``theta`` is needed, or more starts.
+    No search of finite length finds the lowest minimum of every model. An answer stands if most
+    starts lead to objectives as low, or if the given one or two others do and all the rest end at
+    three times as much; else it is ``NOT_CONVERGED``, and so is one at which the model has no
+    finite value: a nearer ``theta`` is needed, or more starts.
 
     Differentiable in what ``inputs`` holds, response, axis and features, not in the initial
     parameters: the derivative is that of the fixed point, by the implicit function theorem, and

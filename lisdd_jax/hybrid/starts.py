@@ -23,9 +23,10 @@ _MAX_HALVINGS = 12
 _LEAST_DECREASE = 1e-3
 # Shares of the unit of a parameter over which starts spread, by turns.
 _SPREADS = (0.3, 1.0, 3.0, 10.0)
-# Two descents end at one minimum if their objectives differ by less than this share: minima of the
-# choice of rows lie within a few per cent, those of the curvature farther apart.
-_SAME_MINIMUM = 0.1
+# Objectives of minima that differ in the choice of rows lie within a few per cent of each other,
+# those of a wrong and the right law mostly several times apart.
+_SAME_LEVEL = 1.1
+_NEXT_LEVEL = 3.0
 
 
 class Start(NamedTuple):
@@ -34,8 +35,9 @@ class Start(NamedTuple):
     Attributes:
       theta: ``(p,)`` the best end.
       objective: trimmed sum of squares there.
-      num_agreeing: int32, descents from different starts that ended so low.
-      trusted: bool, the given parameters led there, or two others did.
+      num_agreeing: int32, descents from different starts that ended as low, within a tenth.
+      trusted: bool, most descents ended so low; or the given one or two others did, and no other
+        end is within three times of it.
     """
 
     theta: jax.Array
@@ -174,14 +176,27 @@ def robust_start(
     # From the given parameters and from the best end, with the smaller trouble of local minima.
     searched = lax.map(anew, jnp.stack([theta, best]))
     chosen = jnp.argmin(searched.objective)
-    lowest = searched.objective[chosen]
+    agreeing, trusted = _agreement(problem, ends.objective, searched.objective)
+    return Start(searched.unknown[chosen], searched.objective[chosen], agreeing, trusted)
+
+
+def _agreement(
+    problem: LinearizedModel, ends: jax.Array, searched: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """How many descents ended at the lowest objective, and whether that tells it from a local one.
+
+    Args:
+      problem: the data, for the rounding of their squares.
+      ends: ``(num_starts,)`` objectives of the descents, that of the given parameters first.
+      searched: ``(2,)`` of the searches from the given parameters and from the best end.
+    """
     response = jnp.where(problem.mask, problem.arrays["response"], 0.0)
-    rounding = tolerances.NOISE_FLOOR(theta.dtype) ** 2 * jnp.sum(response**2)
-
-    def so_low(values: jax.Array) -> jax.Array:
-        return (values <= (1 + _SAME_MINIMUM) * lowest + rounding) & jnp.isfinite(lowest)
-
-    own = so_low(ends.objective[0]) | so_low(searched.objective[0])
-    others = jnp.sum(so_low(ends.objective[1:]), dtype=jnp.int32)
-    agreeing = own.astype(jnp.int32) + others
-    return Start(searched.unknown[chosen], lowest, agreeing, own | (others > 1))
+    rounding = tolerances.NOISE_FLOOR(response.dtype) ** 2 * jnp.sum(response**2)
+    lowest = jnp.min(searched)
+    level = _SAME_LEVEL * lowest + rounding
+    own = jnp.minimum(ends[0], searched[0]) <= level
+    others = jnp.sum(ends[1:] <= level, dtype=jnp.int32)
+    agreeing = others + own.astype(jnp.int32)
+    apart = jnp.min(jnp.where(ends > level, ends, jnp.inf)) >= _NEXT_LEVEL * level
+    trusted = (2 * agreeing > ends.shape[0]) | (apart & (own | (others > 1)))
+    return agreeing, trusted & jnp.isfinite(lowest)
