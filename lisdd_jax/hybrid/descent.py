@@ -24,10 +24,17 @@ class _State(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """Where a descent ended: ``(p,)``, and the objective there, infinite if it has none."""
+    """Where a descent ended.
+
+    Attributes:
+      unknown: ``(p,)``.
+      objective: there; infinite where it is undefined.
+      settled: bool, no step lowers it any more.
+    """
 
     unknown: jax.Array
     objective: jax.Array
+    settled: jax.Array
 
 
 def equal_weights(left: jax.Array) -> jax.Array:
@@ -98,4 +105,4 @@ def descend(residuals: Residuals, weigh: Weights, start: jax.Array, max_iteratio
         jnp.int32(0),
     )
     final = lax.while_loop(going_on, step, begin)
-    return Descent(final.unknown, final.objective)
+    return Descent(final.unknown, final.objective, final.settled)

@@ -37,7 +37,7 @@ class Start(NamedTuple):
       objective: trimmed sum of squares there.
       num_agreeing: int32, descents from different starts that ended as low, within a tenth.
       trusted: bool, most descents ended so low; or the given one or two others did, and no other
-        end is within three times of it.
+        minimum is within three times of it.
     """
 
     theta: jax.Array
@@ -139,7 +139,7 @@ def _search_anew(
 
     start = _Search(theta, squares.objective(theta), jnp.zeros((), bool), jnp.int32(0))
     final = lax.while_loop(going_on, step, start)
-    return Descent(final.theta, final.objective)
+    return Descent(final.theta, final.objective, final.settled)
 
 
 def robust_start(
@@ -173,30 +173,32 @@ def robust_start(
 
     ends = lax.map(down, starts)
     best = ends.unknown[jnp.argmin(ends.objective)]
-    # From the given parameters and from the best end, with the smaller trouble of local minima.
+    # The search also leads away from minima that are due to the choice of rows.
     searched = lax.map(anew, jnp.stack([theta, best]))
     chosen = jnp.argmin(searched.objective)
-    agreeing, trusted = _agreement(problem, ends.objective, searched.objective)
+    agreeing, trusted = _agreement(problem, ends, searched.objective)
     return Start(searched.unknown[chosen], searched.objective[chosen], agreeing, trusted)
 
 
 def _agreement(
-    problem: LinearizedModel, ends: jax.Array, searched: jax.Array
+    problem: LinearizedModel, ends: Descent, searched: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """How many descents ended at the lowest objective, and whether that tells it from a local one.
 
     Args:
       problem: the data, for the rounding of their squares.
-      ends: ``(num_starts,)`` objectives of the descents, that of the given parameters first.
+      ends: of ``num_starts`` descents, that of the given parameters first.
       searched: ``(2,)`` of the searches from the given parameters and from the best end.
     """
     response = jnp.where(problem.mask, problem.arrays["response"], 0.0)
     rounding = tolerances.NOISE_FLOOR(response.dtype) ** 2 * jnp.sum(response**2)
     lowest = jnp.min(searched)
     level = _SAME_LEVEL * lowest + rounding
-    own = jnp.minimum(ends[0], searched[0]) <= level
-    others = jnp.sum(ends[1:] <= level, dtype=jnp.int32)
+    own = jnp.minimum(ends.objective[0], searched[0]) <= level
+    others = jnp.sum(ends.objective[1:] <= level, dtype=jnp.int32)
     agreeing = others + own.astype(jnp.int32)
-    apart = jnp.min(jnp.where(ends > level, ends, jnp.inf)) >= _NEXT_LEVEL * level
-    trusted = (2 * agreeing > ends.shape[0]) | (apart & (own | (others > 1)))
+    # Where a descent was broken off there is no minimum, and no rival.
+    rival = ends.settled & (ends.objective > level)
+    apart = jnp.min(jnp.where(rival, ends.objective, jnp.inf)) >= _NEXT_LEVEL * level
+    trusted = (2 * agreeing > rival.shape[0]) | (apart & (own | (others > 1)))
     return agreeing, trusted & jnp.isfinite(lowest)
