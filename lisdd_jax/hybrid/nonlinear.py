@@ -92,7 +92,7 @@ def _digits_are_lost(problem: LinearizedModel, theta: jax.Array) -> jax.Array:
         jnp.max(jnp.where(problem.mask, jnp.abs(part), 0.0))
         for part in (problem.linear_model(theta)["response"], problem.arrays["response"])
     )
-    return ~(tolerances.DESCENT(linear.dtype) * linear <= response)
+    return (response > 0) & ~(tolerances.DESCENT(linear.dtype) * linear <= response)
 
 
 def _outcome(
