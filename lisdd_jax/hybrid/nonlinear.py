@@ -22,7 +22,7 @@ from lisdd_jax.config import Config, PublishedConfig, check_config
 from lisdd_jax.dataset import check_arguments
 from lisdd_jax.hybrid.linearization import LinearizedModel
 from lisdd_jax.hybrid.padding import in_use
-from lisdd_jax.hybrid.starts import Start, robust_start
+from lisdd_jax.hybrid.starts import RobustStart, robust_start
 from lisdd_jax.numerics import implicit, tolerances
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.results import Diagnosis, Verdict
@@ -96,7 +96,11 @@ def _digits_are_lost(problem: LinearizedModel, theta: jax.Array) -> jax.Array:
 
 
 def _outcome(
-    problem: LinearizedModel, theta: jax.Array, found: jax.Array, start: Start, moving: jax.Array
+    problem: LinearizedModel,
+    theta: jax.Array,
+    found: jax.Array,
+    start: RobustStart,
+    moving: jax.Array,
 ) -> jax.Array:
     """Status of the whole: a failure that comes from where the model was linearised is the start's.
 

@@ -29,7 +29,7 @@ _SAME_LEVEL = 1.1
 _NEXT_LEVEL = 3.0
 
 
-class Start(NamedTuple):
+class RobustStart(NamedTuple):
     """Parameters from which the diagnosis may begin.
 
     Attributes:
@@ -148,7 +148,7 @@ def robust_start(
     theta: jax.Array,
     num_starts: int,
     max_iterations: int,
-) -> Start:
+) -> RobustStart:
     """The best of several descents.
 
     Args:
@@ -159,7 +159,7 @@ def robust_start(
       max_iterations: most steps of each (static).
 
     Returns:
-      A ``Start``.
+      A ``RobustStart``.
     """
     key_spread, key_search = jax.random.split(key)
     squares = _TrimmedSquares(problem)
@@ -177,7 +177,7 @@ def robust_start(
     searched = lax.map(anew, jnp.stack([theta, best]))
     chosen = jnp.argmin(searched.objective)
     agreeing, trusted = _agreement(problem, ends, searched.objective)
-    return Start(searched.unknown[chosen], searched.objective[chosen], agreeing, trusted)
+    return RobustStart(searched.unknown[chosen], searched.objective[chosen], agreeing, trusted)
 
 
 def _agreement(
