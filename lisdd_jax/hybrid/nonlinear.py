@@ -194,10 +194,11 @@ def diagnose_nonlinear(
     clean-regime iteration near its solution. From there ``theta`` is replaced by the coefficients
     that ``diagnose`` gives for the model linearised at ``theta``, until it stays.
 
-    No search of finite length finds the lowest minimum of every model. An answer stands if most
-    starts lead to objectives as low, or if the given one or two others do and all the rest end at
-    three times as much; else it is ``NOT_CONVERGED``, and so is one at which the model has no
-    finite value: a nearer ``theta`` is needed, or more starts.
+    No search of finite length finds the lowest minimum of every model. An answer stands if it is
+    not one of many that are about as good: if the next minimum is 1.5 times as high and most starts
+    agree on the lowest, or 3 times and the given one or two others do, or 100 times. Else it is
+    ``NOT_CONVERGED``, and so is one at which the model has no finite value: a nearer ``theta`` is
+    needed, or more starts.
 
     Differentiable in what ``inputs`` holds, response, axis and features, not in the initial
     parameters: the derivative is that of the fixed point, by the implicit function theorem, and

@@ -23,10 +23,11 @@ _MAX_HALVINGS = 12
 _LEAST_DECREASE = 1e-3
 # Shares of the unit of a parameter over which starts spread, by turns.
 _SPREADS = (0.3, 1.0, 3.0, 10.0)
-# Objectives of minima that differ in the choice of rows lie within a few per cent of each other,
-# those of a wrong and the right law mostly several times apart.
+# Objectives of minima that differ in the choice of rows lie within a few per cent of each other.
 _SAME_LEVEL = 1.1
-_NEXT_LEVEL = 3.0
+# How many times as high the next minimum must be where most descents agree, where the given one or
+# two others do, and where a single one does. Wrong laws have many minima of about one height.
+_APART_FOR_MOST, _APART_FOR_SOME, _APART_FOR_ONE = 1.5, 3.0, 100.0
 
 
 class RobustStart(NamedTuple):
@@ -36,8 +37,7 @@ class RobustStart(NamedTuple):
       theta: ``(p,)`` the best end.
       objective: trimmed sum of squares there.
       num_agreeing: int32, descents from different starts that ended as low, within a tenth.
-      trusted: bool, most descents ended so low; or the given one or two others did, and no other
-        minimum is within three times of it.
+      trusted: bool, the next minimum is so much higher that this is not one of many.
     """
 
     theta: jax.Array
@@ -197,8 +197,13 @@ def _agreement(
     own = jnp.minimum(ends.objective[0], searched[0]) <= level
     others = jnp.sum(ends.objective[1:] <= level, dtype=jnp.int32)
     agreeing = others + own.astype(jnp.int32)
-    # Where a descent was broken off there is no minimum, and no rival.
-    rival = ends.settled & (ends.objective > level)
-    apart = jnp.min(jnp.where(rival, ends.objective, jnp.inf)) >= _NEXT_LEVEL * level
-    trusted = (2 * agreeing > rival.shape[0]) | (apart & (own | (others > 1)))
+    # A descent that was broken off near the lowest level may be on its way there.
+    near = ends.objective <= _APART_FOR_SOME * level
+    rivals = jnp.where((ends.objective > level) & (ends.settled | ~near), ends.objective, jnp.inf)
+    apart = jnp.min(rivals) / jnp.where(level > 0, level, 1.0)
+    trusted = (
+        (apart >= _APART_FOR_ONE)
+        | ((apart >= _APART_FOR_SOME) & (own | (others > 1)))
+        | ((apart >= _APART_FOR_MOST) & (2 * agreeing > rivals.shape[0]))
+    )
     return agreeing, trusted & jnp.isfinite(lowest)
