@@ -1,5 +1,6 @@
 """One data set through all stages of a method: where, what, whether, and a verdict."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -40,13 +41,22 @@ _diagnose = jax.jit(full_precision(run))
 _prepare = jax.jit(full_precision(dataset.prepare))
 
 
-def _run_once(key: jax.Array, arrays: dict[str, Any], config: Config) -> Diagnosis:
-    """``run`` of the default method where all values are known.
+def _run_once(
+    key: jax.Array, arrays: dict[str, Any], config: Config | PublishedConfig
+) -> Diagnosis:
+    """``run`` where all values are known: rows are padded, so that near tables share programs.
 
-    Only its passes over rows are compiled, one by one; the small work between them runs in NumPy.
+    Of the default method only the passes over rows are compiled, one by one; the small work between
+    them runs in NumPy.
     """
-    data, status = _prepare(**arrays)
-    return jax.tree.map(jnp.asarray, default.run(key, data, status, config))
+    num_rows = arrays["response"].shape[0]
+    arrays = dataset.pad_rows(arrays)
+    if isinstance(config, PublishedConfig):
+        found = _diagnose(key, arrays, config)
+    else:
+        data, status = _prepare(**arrays)
+        found = jax.tree.map(jnp.asarray, default.run(key, data, status, config))
+    return dataclasses.replace(found, outliers=found.outliers[:num_rows])
 
 
 def diagnose(
@@ -118,6 +128,5 @@ def diagnose(
         noise_scale=noise_scale,
     )
     key, config = validation.check_key(key), config.checked(arrays["response"].dtype)
-    if isinstance(config, Config) and is_known((key, arrays, config)):
-        return _run_once(key, arrays, config)
-    return _diagnose(key, arrays, config)
+    diagnosed = _run_once if is_known((key, arrays, config)) else _diagnose
+    return diagnosed(key, arrays, config)

@@ -442,13 +442,6 @@ def test_expressions_with_commas_and_blanks_stay_whole():
     assert arguments.repeat_options(words) == expected
 
 
-@pytest.mark.parametrize("num_rows", [1, 64, 65, 96, 97, 1000, 1 << 20])
-def test_padded_length(num_rows):
-    length = execution.padded_length(num_rows)
-    assert num_rows <= length <= max(64, num_rows * 3 // 2)
-    assert execution.padded_length(length) == length
-
-
 def terminal(**options):
     return Console(file=io.StringIO(), width=80, **options)
 

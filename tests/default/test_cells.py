@@ -25,7 +25,8 @@ def test_rows_at_one_place_stay_together(seed):
     cells = lay(axis, 10, least=5)
     cell = np.asarray(cells.of_row)
     assert all(len(set(cell[axis == place])) == 1 for place in set(axis))
-    assert (np.diff(cell) >= 0).all() and cell[-1] == cells.num - 1
+    assert (np.diff(cell) >= 0).all()
+    assert cell[-1] == cells.num - 1
     assert np.bincount(cell).min() >= 5
 
 
@@ -55,5 +56,6 @@ def test_dependent_rows_make_longer_cells():
     axis, num = jnp.arange(600.0), jnp.int32(600)
     short, _ = fine_cells(axis, num, 3, jnp.ones(()))
     long, _ = fine_cells(axis, num, 3, jnp.full((), 3.0))
-    assert short.num == 24 and long.num == 600 // 63
+    assert short.num == 24
+    assert long.num == 600 // 63
     assert coarse_cells(axis, jnp.int32(60), 3).num == 2

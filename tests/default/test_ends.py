@@ -66,8 +66,10 @@ def test_ends_are_the_best_interval_for_their_correction(seed):
         for b in range(a + 1, int(spans.high[0]) + 1)
     }
     assert max(gain.values()) - gain[start, stop] < 1e-9
-    assert abs(start - low) < 12 and abs(stop - high) < 12
-    assert not bool(spans.present[1]) and int(placed.stop[1]) == 0
+    assert abs(start - low) < 12
+    assert abs(stop - high) < 12
+    assert not bool(spans.present[1])
+    assert int(placed.stop[1]) == 0
 
 
 def test_an_end_of_the_axis_needs_no_parameter():
@@ -94,7 +96,8 @@ def test_intervals_of_jumps_cover():
 def test_neighbouring_regions_share_the_rows_between_them():
     spans, _, _ = place(jnp.zeros(NUM), members((2, 4), (5, 7)), USE)
     assert spans.high[0] == spans.low[1]
-    assert int(spans.low[0]) == 0 and int(spans.high[1]) == 180
+    assert int(spans.low[0]) == 0
+    assert int(spans.high[1]) == 180
 
 
 def test_rows_of_regions():

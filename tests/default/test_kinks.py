@@ -22,8 +22,10 @@ def kinked(seed, place=6.0, width=0.0, slope=1.5, noise=0.5):
 def test_an_exact_kink_is_found_with_its_interval():
     found = data.run(kinked(0))
     lower, upper = np.asarray(found.regions.lower_interval[0])
-    assert bool(found.place.certified) and int(found.regions.present.sum()) == 1
-    assert lower < 6.0 < upper and upper - lower < 1.0
+    assert bool(found.place.certified)
+    assert int(found.regions.present.sum()) == 1
+    assert lower < 6.0 < upper
+    assert upper - lower < 1.0
     assert found.regions.softness[0, 0] == 0 or found.regions.softness[0, 0] < 1.0
     assert bool(found.regions.open_above[0])
 

@@ -24,7 +24,8 @@ def test_columns_are_those_of_the_rows_in_the_order_of_the_axis():
     assert int(rows.num_rows) == num
     axis = np.asarray(rows.axis)
     np.testing.assert_array_equal(axis[:num], np.sort(TABLE.axis[MASK]))
-    assert np.isinf(axis[num:]).all() and (np.asarray(rows.columns[:, num:]) == 0).all()
+    assert np.isinf(axis[num:]).all()
+    assert (np.asarray(rows.columns[:, num:]) == 0).all()
     source = TABLE.features[np.asarray(rows.order[:num])].T
     features = np.asarray(rows.columns[5:-1, :num] * rows.term_scale[:, None])
     np.testing.assert_allclose(features, source, rtol=1e-12)

@@ -42,9 +42,9 @@ def test_a_clean_table_keeps_all_rows_and_its_least_squares():
     found = set_aside(columns, response)
     assert bool(found.keep.all())
     for k in range(CELLS):
-        own = columns.T[CELL == k]
-        expected = response[CELL == k] - own @ np.linalg.lstsq(own, response[CELL == k])[0]
-        np.testing.assert_allclose(found.residual[CELL == k], expected, atol=1e-9)
+        own = columns.T[k == CELL]
+        expected = response[k == CELL] - own @ np.linalg.lstsq(own, response[k == CELL])[0]
+        np.testing.assert_allclose(found.residual[k == CELL], expected, atol=1e-9)
 
 
 def test_a_cluster_is_no_outlier():
@@ -76,7 +76,7 @@ def test_medians():
     np.testing.assert_allclose(found, np.log(lower), rtol=1e-8)
     count = np.bincount(CELL, minlength=CELLS).astype(float)
     each = outliers.middle_per_cell(jnp.asarray(values), jnp.asarray(CELL), jnp.asarray(count))
-    expected = [np.sort(values[CELL == k])[int(count[k] + 1) // 2 - 1] for k in range(CELLS)]
+    expected = [np.sort(values[k == CELL])[int(count[k] + 1) // 2 - 1] for k in range(CELLS)]
     np.testing.assert_allclose(each, expected, rtol=1e-6)
 
 
@@ -88,4 +88,6 @@ def test_rows_near_a_law_stay_where_their_cell_obeys_it():
     keep = outliers.near_law(
         jnp.asarray(residual), jnp.asarray(local), jnp.ones(CELLS), jnp.asarray(CELL), CELLS
     )
-    assert not keep[7] and bool(keep[CELL == 2].all()) and int(keep.sum()) == NUM - 1
+    assert not keep[7]
+    assert bool(keep[CELL == 2].all())
+    assert int(keep.sum()) == NUM - 1
