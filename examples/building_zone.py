@@ -10,7 +10,7 @@ the corrected model forecasts the next 10 days, one day ahead at a time.
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax import Verdict, diagnose
+from lisdd_jax import Verdict, diagnose, raise_if_failed
 from lisdd_jax.hybrid import from_diagnosis, local_polynomial, project, rollout
 
 RESISTANCE, CAPACITANCE, APERTURE = 4e-3, 5e3, 3.6  # K/W, Wh/K, m2
@@ -45,14 +45,20 @@ def library(inputs):
     return jnp.stack([sun, sun**2, jnp.ones_like(sun)], axis=1)
 
 
-def forecast(rate, time, forcing, initial):
-    """One day of zone temperatures from a measured one; ``rate`` takes what ``design`` takes."""
+def forecast(rate, time, forcing, initial, ends):
+    """Zone temperatures from a measured one.
+
+    ``rate`` takes what ``design`` takes; at the ``ends``, of the irradiance, it may jump.
+    """
 
     def slope(now, zone):
         there = [jnp.interp(now, time, part) for part in forcing]
         return rate(tuple(jnp.atleast_1d(part) for part in (zone, *there)))[0]
 
-    return rollout(slope, initial, time, num_substeps=2).states
+    def switch(now, _):
+        return jnp.interp(now, time, forcing[2]) - jnp.asarray(ends)
+
+    return rollout(slope, initial, time, switch=switch)
 
 
 def by_day(values):
@@ -69,7 +75,9 @@ def main():
         gain = jnp.where((sun >= BAND[0]) & (sun < BAND[1]), APERTURE * sun / CAPACITANCE, 0.0)
         return design(inputs) @ jnp.array([1 / RESISTANCE, 1000.0]) / CAPACITANCE + gain
 
-    zone = forecast(truth, time, forcing, jnp.asarray(19.0))
+    simulated = forecast(truth, time, forcing, jnp.asarray(19.0), BAND)
+    raise_if_failed(simulated)
+    zone = simulated.states
     measured = zone + NOISE * jax.random.normal(jax.random.key(6), zone.shape)
 
     past = slice(0, TRAINING_DAYS * PER_DAY)
@@ -103,10 +111,13 @@ def main():
         f" true {BAND[0]:.0f} to {BAND[1]:.0f}"
     )
     days, forcings = by_day(time), [by_day(part) for part in forcing]
+    ends = jnp.concatenate([parameters.lower, parameters.upper])
     errors = {}
     for name, rate in rates.items():
-        run = jax.vmap(lambda t, initial, *part, rate=rate: forecast(rate, t, part, initial))
-        error = run(days, by_day(measured)[:, 0], *forcings) - by_day(zone)
+        run = jax.vmap(lambda t, initial, *part, rate=rate: forecast(rate, t, part, initial, ends))
+        forecasts = run(days, by_day(measured)[:, 0], *forcings)
+        raise_if_failed(forecasts)
+        error = forecasts.states - by_day(zone)
         errors[name] = float(jnp.sqrt(jnp.mean(error**2)))
         print(f"  forecast one day ahead, {name:22s} {errors[name]:.3f} K")
     return {

@@ -35,6 +35,7 @@ class Status(enum.IntEnum):
     TOO_FEW_TEST_ROWS = 107
     NOT_CONVERGED = 108
     DIVERGED = 109
+    INACCURATE = 110
 
 
 class _Words(NamedTuple):
@@ -99,12 +100,19 @@ _WORDS = {
         "supply more rows or a smaller support",
     ),
     Status.NOT_CONVERGED: _Words(
-        "an iteration ended before its equations held",
-        "start nearer to the solution, raise max_iterations, or change the temperature",
+        "an iteration ended before its equations held, or no start led to a fit that can be told"
+        " from a local one",
+        "start nearer to the solution (initial parameters, temperature), or raise num_starts or"
+        " max_iterations",
     ),
     Status.DIVERGED: _Words(
         "a simulated state or a trained number left the range of floating-point numbers",
         "take smaller steps, or check the initial values and corrections that grow without bound",
+    ),
+    Status.INACCURATE: _Words(
+        "a simulated step is less accurate than the tolerance, or its solver gave up: steps are too"
+        " long for the rate, or cross a border where it jumps",
+        "raise num_substeps, name the borders (switch), or give a solver for stiff systems",
     ),
 }
 

@@ -134,6 +134,7 @@ import jax
 import lisdd_jax
 assert not jax.config.jax_enable_x64
 extras = {"pandas", "pyarrow", "typer", "rich", "matplotlib", "sympy", "optax", "yaml"}
+extras |= {"diffrax", "equinox"}
 assert not extras & set(sys.modules), extras & set(sys.modules)
 for name in lisdd_jax.__all__:
     getattr(lisdd_jax, name)

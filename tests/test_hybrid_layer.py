@@ -75,7 +75,9 @@ def test_at_temperature_zero_it_is_the_prediction(found, layer, inputs):
 
 def test_a_region_up_to_the_end_of_the_axis_goes_on(found, inputs):
     lower = found.regions.lower.at[0].set(found.cells.lower[0])
-    opened = dataclasses.replace(found, regions=dataclasses.replace(found.regions, lower=lower))
+    open_below = found.regions.open_below.at[0].set(True)
+    regions = dataclasses.replace(found.regions, lower=lower, open_below=open_below)
+    opened = dataclasses.replace(found, regions=regions)
     model, parameters = from_diagnosis(opened, **PARTS)
     assert model.open_below[0]
     beyond = {**inputs, "axis": inputs["axis"] - 10}
@@ -172,6 +174,112 @@ def test_a_library_of_another_size_is_refused(layer, inputs):
         model.apply(parameters, fewer)
 
 
+@pytest.fixture
+def standard_promotion():
+    """Optimisers and networks of other libraries are not written for strict promotion."""
+    with jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A layer with one region and its inputs: ``2 x`` on ``1 <= x < 2`` over a constant."""
+    model = CorrectedModel(
+        physics=lambda theta, inputs: theta[0] * jnp.ones_like(inputs["axis"]),
+        axis=axis,
+        features=lambda inputs: jnp.log(inputs["axis"])[:, None],
+        support=((True,),),
+        open_below=(False,),
+        open_above=(False,),
+    )
+    parameters = model.init(jnp.ones(1), [1.0], [2.0], width=0.05, weights=[[2.0]])
+    return model, parameters, {"axis": jnp.linspace(0.5, 3.0, 101)}
+
+
+def changed(parameters, **values):
+    return dataclasses.replace(parameters, **{k: jnp.array([v]) for k, v in values.items()})
+
+
+@pytest.mark.parametrize("temperature", [-1.0, np.nan, np.inf])
+def test_a_temperature_that_is_none_is_refused(small, temperature):
+    model, parameters, inputs = small
+    with pytest.raises(ValueError, match="temperature must lie between 0 and"):
+        model.apply(parameters, inputs, temperature)
+    if temperature != np.inf:
+        assert np.isnan(jax.jit(model.apply)(parameters, inputs, temperature)).all()
+
+
+@pytest.mark.parametrize("name", ["lower", "upper", "log_width", "weights"])
+def test_numbers_that_are_none_give_nan_and_no_layer_without_its_region(small, name):
+    model, parameters, inputs = small
+    value = jnp.full_like(getattr(parameters, name), jnp.nan)
+    assert np.isnan(model.apply(dataclasses.replace(parameters, **{name: value}), inputs)).all()
+    assert np.isnan(model.apply(changed(parameters, log_width=np.inf), inputs)).all()
+
+
+@pytest.mark.parametrize("log_width", [-800.0, 800.0, 1e300])
+def test_extreme_widths_have_finite_derivatives(small, log_width):
+    model, parameters, inputs = small
+    start = changed(parameters, log_width=log_width)
+    value, slope = jax.value_and_grad(lambda p: jnp.sum(model.apply(p, inputs) ** 2))(start)
+    leaves = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves((value, slope))])
+    assert np.isfinite(leaves).all()
+
+
+def test_ends_that_crossed_are_alive(small):
+    """They act as the region between them, and training finds the true one from there."""
+    model, parameters, inputs = small
+    target = model.apply(parameters, inputs)
+    crossed = changed(parameters, lower=2.3, upper=1.4)
+    np.testing.assert_array_equal(
+        model.apply(crossed, inputs), model.apply(changed(parameters, lower=1.4, upper=2.3), inputs)
+    )
+    loss = lambda parameters: mean_square(model, parameters, inputs, target)  # noqa: E731
+    found = train(loss, crossed, optimizer=optax.adam(0.01), num_steps=500)
+    lower, upper = model.ends(found.parameters)
+    np.testing.assert_allclose([lower[0], upper[0]], [1.0, 2.0], atol=0.02)
+
+
+def test_padded_rows_change_nothing(small):
+    """Whatever stands in them, and in the derivatives too."""
+    model, parameters, inputs = small
+    mask = np.arange(120) < 101
+    rest = jnp.array([jnp.nan, -1.0, 0.0] * 6 + [jnp.inf])
+    padded = {"axis": jnp.concatenate([inputs["axis"], rest])}
+    found = model.apply(parameters, padded, mask=mask)
+    expected = model.apply(parameters, inputs)
+    np.testing.assert_array_equal(found[:101], expected)
+    np.testing.assert_array_equal(found[101:], 0.0)
+
+    def loss(parameters, inputs, **options):
+        return jnp.sum(model.apply(parameters, inputs, **options) ** 2)
+
+    slopes = jax.grad(loss, argnums=(0, 1))(parameters, padded, mask=mask)
+    wanted = jax.grad(loss, argnums=(0, 1))(parameters, inputs)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), slopes[0], wanted[0])
+    np.testing.assert_allclose(slopes[1]["axis"][:101], wanted[1]["axis"], rtol=1e-12)
+    np.testing.assert_array_equal(slopes[1]["axis"][101:], 0.0)
+    nothing = model.apply(parameters, padded, mask=np.zeros(120, bool))
+    np.testing.assert_array_equal(nothing, 0.0)
+    response = jnp.where(mask, jnp.pad(expected, (0, 19)) + 0.1, jnp.nan)
+    fits = (
+        refit(model, parameters, padded, response, mask=mask),
+        refit(model, parameters, inputs, response[:101]),
+    )
+    assert fits[0].status == fits[1].status == Status.OK
+    np.testing.assert_allclose(fits[0].parameters.physics, fits[1].parameters.physics, rtol=1e-9)
+
+
+@pytest.mark.parametrize("lower, upper", [(2.0, 1.0), (1.0, 1.0), (np.nan, 1.0), (0.0, np.inf)])
+def test_ends_in_the_wrong_order_are_refused(small, lower, upper):
+    model, _, _ = small
+    with pytest.raises(ValueError, match="lower and upper must be finite, and lower below upper"):
+        model.init(jnp.ones(1), [lower], [upper], width=0.1)
+    opened = dataclasses.replace(model, open_above=(True,), open_below=(True,))
+    opened.init(jnp.ones(1), [lower], [upper], width=0.1)
+
+
+@pytest.mark.usefixtures("standard_promotion")
 def test_inside_equinox(layer, inputs, response):
     eqx = pytest.importorskip("equinox", reason="Equinox is not installed")
     model, parameters = layer
@@ -203,6 +311,7 @@ def test_inside_equinox(layer, inputs, response):
     assert not np.array_equal(hybrid.correction.physics, parameters.physics)
 
 
+@pytest.mark.usefixtures("standard_promotion")
 def test_inside_flax_nnx(layer, inputs, response):
     nnx = pytest.importorskip("flax.nnx", reason="Flax is not installed")
     model, parameters = layer

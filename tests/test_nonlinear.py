@@ -1,12 +1,14 @@
 """Non-linear physics: against SciPy on the clean rows, derivatives, statuses, bad input."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from lisdd_jax import Config, Status, Verdict, diagnose
+from lisdd_jax import Config, Status, Verdict, describe, diagnose
 from lisdd_jax.hybrid import diagnose_nonlinear
 
 NUM = 400
@@ -106,6 +108,104 @@ def test_derivatives_are_those_of_the_fixed_point():
     np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-8)
 
 
+def pulse(theta, inputs):
+    return theta[0] * jnp.exp(-theta[1] * inputs)
+
+
+def wave(theta, inputs):
+    return theta[0] * jnp.sin(theta[1] * inputs)
+
+
+def one_axis(model, true, seed, effect):
+    rng = np.random.default_rng(seed)
+    axis = np.sort(rng.uniform(0, 3, NUM))
+    noise = 0.01 * rng.normal(size=NUM)
+    missing = np.where((axis > 1) & (axis < 1.6), effect * axis, 0.0)
+    return axis, np.asarray(model(jnp.array(true), axis)) + noise + missing
+
+
+@functools.cache
+def compiled(model):
+    """One program for all data and starts of a model."""
+
+    def run(start, axis, response, key, mask):
+        return diagnose_nonlinear(
+            model,
+            start,
+            axis,
+            response,
+            axis,
+            jnp.stack([axis, jnp.ones(NUM), axis**2], axis=1),
+            key=key,
+            config=CONFIG,
+            edges=jnp.linspace(0.0, 3.0, 13),
+            mask=mask,
+        )
+
+    return jax.jit(run)
+
+
+def run(model, start, axis, response, key, mask=None):
+    mask = jnp.ones(NUM, bool) if mask is None else mask
+    return compiled(model)(jnp.array(start), jnp.asarray(axis), jnp.asarray(response), key, mask)
+
+
+@pytest.mark.parametrize("seed, effect", [(0, 0.0), (0, 1.0), (1, 0.3), (4, 1.0), (7, 1.0)])
+def test_a_start_of_the_wrong_sign_and_trend_leads_to_the_law(seed, effect):
+    axis, response = one_axis(pulse, (2.0, 0.7), seed, effect)
+    found = run(pulse, (-3.0, -2.0), axis, response, jax.random.key(seed))
+    assert found.status == Status.OK
+    np.testing.assert_allclose(found.theta, [2.0, 0.7], atol=0.02)
+    assert found.num_agreeing > 8
+    kept = np.sort(np.square(response - pulse(found.theta, axis)))
+    kept = kept[: int((1 - float(CONFIG.trim)) * NUM)]
+    assert found.objective == pytest.approx(kept.sum(), rel=0.1)
+    assert found.diagnosis.verdict == (Verdict.DISCREPANCY if effect else Verdict.CLEAN)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 7])
+def test_starts_that_find_nothing_are_said_to_be_at_fault(seed):
+    """A frequency has many local minima: from far away an answer is the right one or none."""
+    axis, response = one_axis(wave, (2.0, 6.0), seed, 0.3)
+    near = run(wave, (1.0, 6.2), axis, response, jax.random.key(seed))
+    assert near.status == Status.OK
+    np.testing.assert_allclose(near.theta, [2.0, 6.0], atol=0.02)
+    far = run(wave, (1.0, 20.0), axis, response, jax.random.key(seed))
+    if seed == 1:
+        np.testing.assert_allclose(np.abs(far.theta), [2.0, 6.0], atol=0.02)
+        return
+    assert far.status == far.diagnosis.status == Status.NOT_CONVERGED
+    assert np.isnan(far.theta).all()
+    assert not far.diagnosis.test.reject
+    assert "start nearer to the solution" in describe(far.status)
+
+
+def test_bad_data_are_not_the_fault_of_the_start():
+    axis, response = one_axis(pulse, (2.0, 0.7), 0, 0.0)
+    response[3] = np.nan
+    found = run(pulse, (1.0, 1.0), axis, response, KEY)
+    assert found.status == Status.NONFINITE_INPUT
+    few = run(pulse, (1.0, 1.0), axis, response, KEY, mask=np.arange(NUM) < 2)
+    assert few.status == Status.TOO_FEW_ROWS
+
+
+def test_padded_rows_change_nothing_and_reverse_derivatives_are_those_of_the_fixed_point():
+    axis, response = one_axis(pulse, (2.0, 0.7), 0, 0.3)
+    mask = np.arange(NUM) < NUM - 20
+    lost = jnp.where(mask, response, jnp.nan), jnp.where(mask, axis, jnp.nan)
+
+    def rate(response, axis):
+        return run(pulse, (1.0, 1.0), axis, response, KEY, mask).theta[1]
+
+    assert rate(*lost) == rate(response, axis)
+    slope = jax.grad(rate, argnums=(0, 1))(*lost)
+    assert np.isfinite(slope).all()
+    change = jnp.where(mask, jnp.asarray(np.random.default_rng(1).normal(size=NUM)), 0.0)
+    step = 1e-5
+    right, left = (rate(lost[0] + side * step * change, lost[1]) for side in (1.0, -1.0))
+    np.testing.assert_allclose(slope[0] @ change, (right - left) / (2 * step), rtol=1e-5)
+
+
 @pytest.mark.slow
 def test_no_convergence_is_said():
     inputs, response, features = problem(0)
@@ -128,6 +228,8 @@ def test_bad_input_is_named():
         )
     with pytest.raises(ValueError, match="model at the initial theta must be finite"):
         solve(response, inputs, features, start=START | {"gain": np.nan})
+    with pytest.raises(ValueError, match="num_starts must be an integer of at least 1"):
+        solve(response, inputs, features, num_starts=0)
     with pytest.raises(ValueError, match="theta must hold at least one parameter"):
         diagnose_nonlinear(
             lambda theta, inputs: inputs[0], (), inputs, response, inputs[0], features, key=KEY

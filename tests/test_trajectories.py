@@ -1,11 +1,12 @@
+"""Rows from records, with their gaps, segments and missing samples: identities and filters."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.signal import savgol_filter
 
-from lisdd_jax import Status
-from lisdd_jax.hybrid import local_polynomial, project, rollout
+from lisdd_jax.hybrid import local_polynomial, project
 
 TIMES = jnp.linspace(0.0, 3.0, 301)
 
@@ -43,13 +44,10 @@ def test_the_noise_gain_is_that_of_simulated_noise():
 
 @pytest.mark.parametrize("times", [TIMES, uneven()], ids=["even", "uneven"])
 def test_projection_is_exact_for_an_exact_law(times):
-    """u' = a cos(t) + b t for u = a sin(t) + b t^2 / 2."""
-    state = 1.5 * jnp.sin(times) + 0.7 * times**2 / 2
-    rates = jnp.stack([jnp.cos(times), times], axis=1)
-    rows = project(times, state, rates, window=10, num_tests=3)
+    rows = project(times, *law(times), window=10, num_tests=3)
     assert rows.response.shape == (3 * (len(times) // 10),)
-    left = rows.response - rows.columns @ jnp.array([1.5, 0.7])
-    assert jnp.max(jnp.abs(left)) < 2e-8
+    assert rows.mask.all()
+    assert worst(rows) < 2e-8
 
 
 def test_the_noise_of_the_rows_is_white_with_the_variance_of_the_measurements():
@@ -61,35 +59,104 @@ def test_the_noise_of_the_rows_is_white_with_the_variance_of_the_measurements():
     np.testing.assert_allclose(covariance, np.eye(15), atol=5 * np.sqrt(2 / 3000))
 
 
-def test_a_rollout_is_the_exact_solution_and_differentiable():
-    def final(decay):
-        found = rollout(lambda _, state: -decay * state, jnp.asarray(2.0), TIMES)
-        assert found.states.shape == TIMES.shape
-        return found.states
-
-    np.testing.assert_allclose(final(0.8), 2 * np.exp(-0.8 * TIMES), rtol=1e-10)
-    slope = jax.jacfwd(final)(0.8)
-    np.testing.assert_allclose(slope, -2 * TIMES * np.exp(-0.8 * TIMES), atol=1e-9)
+LAW = jnp.array([1.5, 0.7])
 
 
-def test_substeps_are_of_fourth_order():
-    def error(num_substeps):
-        times = jnp.linspace(0.0, 2.0, 6)
-        found = rollout(
-            lambda t, s: {"x": s["v"], "v": -s["x"] + 0 * t},
-            {"x": jnp.asarray(1.0), "v": jnp.asarray(0.0)},
-            times,
-            num_substeps=num_substeps,
-        )
-        return float(jnp.max(jnp.abs(found.states["x"] - jnp.cos(times))))
-
-    assert 12 < error(2) / error(4) < 20
+def law(times):
+    """State and rates: ``u' = a cos(t) + b t`` for ``u = a sin(t) + b t^2 / 2``."""
+    state = LAW[0] * jnp.sin(times) + LAW[1] * times**2 / 2
+    return state, jnp.stack([jnp.cos(times), times], axis=1)
 
 
-def test_a_rollout_that_explodes_says_so():
-    found = rollout(lambda _, state: state**3, jnp.asarray(2.0), TIMES)
-    assert found.status == Status.DIVERGED
-    assert rollout(lambda _, state: -state, jnp.asarray(2.0), TIMES).status == Status.OK
+def worst(rows):
+    """How far the identity of the integral form is from holding, in the rows of a window."""
+    left = rows.response - rows.columns @ LAW
+    assert np.isnan(np.asarray(left)[~np.asarray(rows.mask)]).all()
+    return np.max(np.abs(np.asarray(left)[np.asarray(rows.mask)]))
+
+
+def test_no_window_straddles_a_gap():
+    times = jnp.concatenate([TIMES[:154], TIMES[154:] + 40.0])
+    state, rates = law(times)
+    rows = project(times, state, rates, window=10, num_tests=2)
+    assert worst(rows) < 2e-8
+    # 154 and 147 samples hold 15 and 14 windows.
+    assert rows.mask.sum() == 2 * 29
+    assert rows.num_left_over == 301 - 290
+    bridged = project(times, state, rates, window=10, num_tests=2, largest_gap=np.inf)
+    assert bridged.mask.all()
+    assert worst(bridged) > 1
+
+
+def test_no_window_straddles_joined_trajectories():
+    """Time goes on evenly, so only ``segment`` tells; where it starts anew, the message says so."""
+    first, second = law(TIMES[:154]), law(TIMES[:147] + 2.0)
+    state, rates = (jnp.concatenate(parts) for parts in zip(first, second, strict=True))
+    segment = jnp.arange(301) >= 154
+    assert worst(project(TIMES, state, rates, window=10)) > 0.1
+    rows = project(TIMES, state, rates, window=10, segment=segment.astype(int))
+    assert worst(rows) < 2e-8
+    anew = jnp.concatenate([TIMES[:154], TIMES[:147]])
+    with pytest.raises(ValueError, match="another trajectory begins, say so with segment"):
+        project(anew, state, rates, window=10)
+    again = project(anew, state, rates, window=10, segment=segment.astype(int))
+    np.testing.assert_allclose(again.columns[:15], rows.columns[:15], rtol=1e-9)
+    assert worst(again) < 2e-8
+
+
+def test_missing_samples_are_left_out():
+    """Single ones are bridged; many in a row are a gap. Padding changes nothing."""
+    mask = np.random.default_rng(0).random(301) > 0.1
+    mask[200:230] = False
+    state, rates = law(TIMES)
+    lost = jnp.where(mask, state, jnp.nan), jnp.where(mask[:, None], rates, jnp.nan)
+    rows = project(TIMES, *lost, window=10, num_tests=2, mask=mask)
+    assert worst(rows) < 1e-6
+    assert 5 * int(rows.mask.sum()) + int(rows.num_left_over) == mask.sum()
+    left, right = mask[:200].sum(), mask[230:].sum()
+    assert rows.mask.sum() == 2 * (left // 10 + right // 10)
+    kept = project(TIMES[mask], state[mask], rates[mask], window=10, num_tests=2)
+    num = len(kept.response)
+    for name in ("response", "columns", "means", "time", "mask"):
+        np.testing.assert_array_equal(getattr(rows, name)[:num], getattr(kept, name))
+    slope = jax.grad(
+        lambda state: jnp.nansum(project(TIMES, state, lost[1], window=10, mask=mask).response)
+    )(lost[0])
+    assert np.isfinite(slope).all()
+    assert (slope[~mask] == 0).all()
+
+
+def test_short_pieces_are_integrated_by_the_trapezoid():
+    times = jnp.array([0.0, 1.0, 2.0, 50.0, 51.0, 52.0, 53.0])
+    rows = project(times, times**2 / 2, times[:, None], window=2)
+    assert rows.mask.tolist() == [True, True, True]
+    assert rows.num_left_over == 1
+    np.testing.assert_allclose(rows.response, rows.columns[:, 0], rtol=1e-12)
+
+
+def test_smoothing_stays_within_pieces():
+    times = jnp.concatenate([TIMES[:154], TIMES[154:] + 40.0])
+    jump = jnp.where(times < 20, 0.0, 100.0)
+    mask = np.ones(301, bool)
+    mask[[5, 200]] = False
+    values = jnp.where(mask, TIMES**3 + jump, jnp.nan)
+    found = local_polynomial(times, values, half_window=4, derivative=1, mask=mask)
+    np.testing.assert_allclose(found.values[mask], 3 * TIMES[mask] ** 2, atol=1e-6)
+    assert np.isnan(found.values[~mask]).all()
+    short = jnp.arange(301) >= 296
+    found = local_polynomial(TIMES, TIMES, half_window=4, segment=short.astype(int))
+    np.testing.assert_array_equal(jnp.isnan(found.values), short)
+
+
+def test_under_jit_it_is_the_same():
+    mask = np.arange(301) % 50 != 7
+    state, rates = law(TIMES)
+
+    def rows(times, mask):
+        return project(times, state, rates, window=10, mask=mask, largest_gap=0.1)
+
+    eager, traced = rows(TIMES, mask), jax.jit(rows)(TIMES, mask)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), eager, traced)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +167,17 @@ def test_a_rollout_that_explodes_says_so():
         (lambda: project(TIMES, TIMES, TIMES[:, None], window=400), "window must be at most"),
         (lambda: project(TIMES, TIMES, TIMES[:, None], window=3, num_tests=3), "window must be"),
         (lambda: local_polynomial(TIMES, TIMES, half_window=1), "degree < 2 half_window"),
-        (lambda: rollout(lambda t, s: s, 1.0, TIMES[:0]), "times must have at least one entry"),
-        (lambda: rollout(lambda t, s: s, 1.0, TIMES, num_substeps=0), "num_substeps must be"),
+        (lambda: project(TIMES[:0], TIMES[:0], TIMES[:0, None], window=5), "at least one entry"),
+        (lambda: project(TIMES, TIMES, TIMES[:, None], window=5, largest_gap=0), "largest_gap"),
+        (lambda: project(TIMES, TIMES, TIMES[:, None], window=5, segment=[1]), "segment must have"),
+        (
+            lambda: project(TIMES, TIMES, TIMES[:, None], window=50, mask=np.arange(301) < 40),
+            "window must be at most the 40 samples of the longest piece",
+        ),
+        (
+            lambda: local_polynomial(TIMES, TIMES, half_window=3, segment=np.arange(301)),
+            "half_window must leave some piece",
+        ),
     ],
 )
 def test_bad_input_is_named(call, message):

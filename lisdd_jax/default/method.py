@@ -17,33 +17,26 @@ from jax import lax
 
 from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
-from lisdd_jax.default import certificate, first_look, outcome, regions, rows
-from lisdd_jax.default.assembly import Findings, Units, assemble
-from lisdd_jax.default.cells import FEWEST_CELLS
+from lisdd_jax.default import first_look, regions, rows
+from lisdd_jax.default.conclusion import conclude
 from lisdd_jax.default.ends import Placed
-from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import sum_final
-from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import (
     ChosenForm,
     Sums,
     about_law,
-    act_everywhere,
     choose_form,
     own_change,
-    split_supports,
 )
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_rows
-from lisdd_jax.default.physics import fit_physics
 from lisdd_jax.default.rows import OpenRegions
-from lisdd_jax.default.settling import settle
+from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, survey_cells
+from lisdd_jax.default.task import Standing, Task
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
-from lisdd_jax.statistics.f_tests import FRatio, log_p_values
-from lisdd_jax.status import Status, first_failure, status_if
 
 _NUM_PASSES = 3
 """Places sought, each on the rows that the law of the last one keeps; the rows repeat after one."""
@@ -124,11 +117,6 @@ def _find_form(
 
 
 @jax.jit
-def _log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
-    return log_p_values(*ratios)
-
-
-@jax.jit
 def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
     """Variance, in the working unit, at which residuals are rounding errors; 1 for zeros."""
     dtype = data.response.dtype
@@ -136,17 +124,6 @@ def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
     square = jnp.sum(data.response**2) / count
     floor = (tolerances.NOISE_FLOOR(dtype) / unit) ** 2 * square + jnp.finfo(dtype).tiny
     return jnp.where(square > 0, floor, jnp.ones((), dtype))
-
-
-def _shift_of_unnoticed(exactness: ExactnessTest) -> Any:
-    """Covariance of the law's shift under the change that came nearest to being noticed.
-
-    Intervals given only where a test did not reject cover too little, since the test passes where
-    the change looks small. The shift counts the more, the nearer the test came to rejecting.
-    """
-    xp = namespace(exactness.shift)
-    weight = 1 - xp.exp(exactness.log_p_value)
-    return weight * exactness.shift[:, None] * exactness.shift[None]
 
 
 def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Diagnosis:
@@ -161,7 +138,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     Returns:
       A ``Diagnosis``, in NumPy where the data are known.
     """
-    known = is_known((data, config))
+    known = is_known((key, data, config))
     config = to_host(config)
     layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
     live = order_rows(key, data)
@@ -179,138 +156,60 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
         return survey, rows.keep_near_law(ordered, look, theta, survey.scale, layout)
 
     survey, keep = _repeat_until_settled(work, look.keep, known)
-    return _conclude(data, before, config, layout, live, ordered, look, state, survey, keep)
+    task = Task(live, ordered, look, keep, state, survey, layout, config)
+    stands = _take_regions(task)
+    region, settled, form = _find_regions(task, stands)
+    final = to_host(
+        sum_final(live, look, region, settled, stands.theta, stands.weights, layout, data.num_cells)
+    )
+    return conclude(task, stands, form, to_host(settled), final, data, before)
 
 
-def _conclude(
-    data: Dataset,
-    before: jax.Array,
-    config: Config,
-    layout: ColumnLayout,
-    live: Ordered,
-    ordered: Ordered,
-    look: FirstLook,
-    state: Known,
-    survey: Survey,
-    keep: jax.Array,
-) -> Diagnosis:
-    """From the place to the results."""
+def _take_regions(task: Task) -> Standing:
+    """The regions with evidence of their own."""
+    survey, look = task.survey, task.state.look
+    place, fits = survey.place, survey.fits
     xp = namespace(survey.variance)
-    place, fits, small = survey.place, survey.fits, state.look
-    log_alpha = xp.log(config.alpha)
+    log_alpha = xp.log(task.config.alpha)
     certified = -place.gain < log_alpha
-    members = regions.members_of_runs(place.clean | ~certified, fits.present, config.max_regions)
-    trusted = small.trusted & fits.present
+    members = regions.members_of_runs(
+        place.clean | ~certified, fits.present, task.config.max_regions
+    )
+    trusted = look.trusted & fits.present
     gains = regions.gain_of_regions(
-        fits, place, survey.least_scatter, trusted, members, layout.physics
+        fits, place, survey.least_scatter, trusted, members, task.layout.physics
     )
     members = members & (-gains < log_alpha)[:, None]
-    present = xp.any(members, -1)
-    # Runs that do not stand out by themselves stay out of the law, unless nothing stands out.
-    clean = xp.where(certified, place.clean, fits.present)
-    theta = xp.where(certified, place.theta, place.theta_all)
-    region, sums = rows.open_regions(
-        ordered, look.cells, members, keep, theta, survey.scale, survey.variance, layout
-    )
-    placed, form = _find_form(
-        ordered, region, sums, theta, survey.variance, members, layout, config
-    )
-    settled = settle(ordered, look, region, placed, clean, survey.variance)
-    noise = fits.variance / small.dependence.rows
-    variance = survey.variance / small.dependence.shown
-    weights = survey.variance / xp.where(fits.present, noise, 1.0)
-    final = to_host(sum_final(live, look, region, settled, theta, weights, layout, data.num_cells))
-    settled = to_host(settled)
-    scatter = xp.where(certified, place.scatter, place.scatter_all)
-    own_noise = fits._replace(variance=noise)
-    law = fit_physics(final.law, own_noise, scatter, variance, data.block is not None, layout)
-    shift = xp.where(certified, 0.0, _shift_of_unnoticed(survey.exactness))
-    law = law._replace(covariance=law.covariance + shift)
-    terms = outcome.fit_terms(
-        final.regions.gram[:-1].sum(1),
-        form,
-        present,
-        law,
-        survey.variance,
-        layout,
-        config.max_terms,
-    )
-    inner = (xp.isfinite(settled.lower) & present).sum() + (
-        xp.isfinite(settled.upper) & present
-    ).sum()
-    uncertain = variance * small.dependence.rows
-    everywhere = act_everywhere(
-        final.regions, form, law.theta, present, inner, uncertain, layout, config.max_terms
-    )
-    chosen = split_supports(final.regions, form, theta, survey.variance, layout, config.max_terms)
-    tests = certificate.held_out(
-        final.regions, final.weighted, chosen, present, form.shared, layout, config.max_terms
-    )
-    mapped = outcome.map_cells(
-        final.map_all, final.map_law, final.map_rows[:, 1], law.theta, state.floor, layout
-    )
-    ratios = (*tests, mapped.misfit, mapped.own_noise, mapped.louder)
-    log_p = to_host(_log_tails(*ratios))
-    ends = xp.stack([settled.lower, settled.upper])
-    share = outcome.rival_share(
-        place.clean, place.rival, fits.num_rows, members, settled.num_rows, small.places, ends
-    )
-    share = xp.where(certified & (place.rival_gap < regions.RIVAL), share, 0.0)
-    size = regions.size_of_scatter(fits, scatter)
-    initial = to_host(live.initial) / to_host(live.unit)
-    spread = outcome.explained_spread(survey.gram, fits.num_rows, initial + theta, layout)
-    clean_rows = xp.where(place.clean, fits.num_rows, 0.0).sum()
-    two_laws = (share >= outcome.TWO_LAWS) | (place.other_rows > outcome.OTHERS * clean_rows)
-    depend = small.dependence
-    units = outcome.INDEPENDENT * depend.rows * fits.present.sum().astype(depend.rows.dtype)
-    few = fits.num_rows.sum() < units
-    verdict = outcome.decide(
-        outcome.Findings(
-            enough=small.cells.num >= FEWEST_CELLS,
-            exact=survey.exactness.log_p_value >= log_alpha,
-            certified=certified,
-            everywhere=everywhere.wins
-            & (certified | (everywhere.gain >= survey.exactness.statistic)),
-            useless=size > outcome.USELESS * spread,
-            slight=size <= xp.maximum(outcome.SLIGHT * spread, state.negligible),
-            doubtful=depend.strong | ((depend.rows > 1) & few),
-            two_laws=two_laws & ~xp.any(trusted),
-            usable=xp.any(form.usable & present),
-        )
-    )
-    status = first_failure(
-        to_host(before),
-        status_if(~law.determined, Status.NO_CLEAN_CELLS),
-        status_if(survey.variance <= 4 * state.floor, Status.EXACT_FIT),
-    )
-    units = Units(
-        to_host(live.unit),
-        to_host(live.initial),
-        to_host(live.term_scale),
-        to_host(data.frame),
-        to_host(data.edges),
-    )
-    found = Findings(
-        look=small,
-        place=place,
-        exactness=survey.exactness,
-        scatter=size,
-        variance=survey.variance,
+    noise = xp.where(fits.present, fits.variance / look.dependence.rows, 1.0)
+    return Standing(
         certified=certified,
         members=members,
+        present=xp.any(members, -1),
         gains=gains,
-        form=form,
-        terms=terms,
-        settled=settled,
-        final=final,
-        law=law,
-        everywhere=everywhere,
-        share=share,
-        map=mapped,
-        tests=tests,
-        log_p=log_p,
-        supports=chosen,
-        verdict=verdict,
-        status=status,
+        # Runs that do not stand out by themselves stay out of the law, unless nothing stands out.
+        clean=xp.where(certified, place.clean, fits.present),
+        theta=xp.where(certified, place.theta, place.theta_all),
+        scatter=xp.where(certified, place.scatter, place.scatter_all),
+        weights=survey.variance / noise,
     )
-    return assemble(found, units, to_host(live.num_rows), config)
+
+
+def _find_regions(task: Task, stands: Standing) -> tuple[OpenRegions, Settled, ChosenForm]:
+    """Open the regions, find their terms and ends, and settle which rows serve what."""
+    survey = task.survey
+    ordered, cells, layout = task.ordered, task.look.cells, task.layout
+    region, sums = rows.open_regions(
+        ordered,
+        cells,
+        stands.members,
+        task.keep,
+        stands.theta,
+        survey.scale,
+        survey.variance,
+        layout,
+    )
+    placed, form = _find_form(
+        ordered, region, sums, stands.theta, survey.variance, stands.members, layout, task.config
+    )
+    settled = settle(ordered, task.look, region, placed, stands.clean, survey.variance)
+    return region, settled, form

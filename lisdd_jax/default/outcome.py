@@ -156,7 +156,7 @@ def map_cells(
     )
 
 
-class Findings(NamedTuple):
+class Grounds(NamedTuple):
     """What the verdict rests on, each a scalar bool.
 
     Attributes:
@@ -182,10 +182,10 @@ class Findings(NamedTuple):
     usable: Any
 
 
-def decide(findings: Findings) -> Any:
+def decide(grounds: Grounds) -> Any:
     """The verdict, int: the first reason to abstain, else what was found."""
-    xp = namespace(findings.certified)
-    found = findings
+    xp = namespace(grounds.certified)
+    found = grounds
     inexact = ~found.exact & ~found.slight
     reasons = (
         (~found.enough & ~found.exact, Verdict.NO_CLEAN_REGIME),

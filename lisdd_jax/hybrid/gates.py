@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax import validation
+from lisdd_jax.status import nan_where
 
 LOWEST_TEMPERATURE = 1e-3
 # Beyond it the smooth absolute value has no median of the size of the noise.
@@ -26,11 +27,14 @@ def step(distance: jax.Array, width: jax.Array) -> jax.Array:
       width: broadcast against it, non-negative.
 
     Returns:
-      ``(...)`` in [0, 1]. Infinite distances give 0 or 1 with derivative 0.
+      ``(...)`` in [0, 1]. Infinite distances give 0 or 1 with derivative 0. NaN where the distance
+      is, or where the width is NaN or negative: neither is a gate, sharp or open.
     """
     soft = jnp.isfinite(distance) & (width > 0)
     ratio = jnp.where(soft, distance, 0.0) / jnp.where(soft, width, 1.0)
-    return jnp.where(soft, jax.nn.sigmoid(ratio), (distance >= 0).astype(ratio.dtype))
+    sharp = (distance >= 0).astype(ratio.dtype)
+    undefined = jnp.isnan(distance) | ~(width >= 0)
+    return nan_where(undefined, jnp.where(soft, jax.nn.sigmoid(ratio), sharp))
 
 
 def between(axis: jax.Array, lower: jax.Array, upper: jax.Array, width: jax.Array) -> jax.Array:

@@ -15,8 +15,9 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
 from lisdd_jax.hybrid import gates
+from lisdd_jax.hybrid.padding import in_use
 from lisdd_jax.results import Diagnosis
-from lisdd_jax.status import raise_if_failed
+from lisdd_jax.status import nan_where, raise_if_failed
 
 
 @register_dataclass
@@ -26,7 +27,9 @@ class Parameters:
 
     Attributes:
       physics: whatever the physics takes, usually its coefficients ``(p,)``.
-      lower, upper: ``(K,)`` ends of the regions, in units of the axis.
+      lower, upper: ``(K,)`` ends of the regions, in units of the axis. The lesser of the two is the
+        lower one, so that ends which pass each other in training exchange their roles, and no
+        region turns inside out; see ``CorrectedModel.ends``.
       log_width: ``(K,)`` log of the width over which a region fades, in units of the axis.
       weights: ``(K, L)`` coefficients of the terms.
     """
@@ -78,27 +81,28 @@ class CorrectedModel:
           The parameters.
 
         Raises:
-          ValueError, TypeError: shapes, types or concrete values do not fit.
+          ValueError, TypeError: shapes, types or concrete values do not fit; among them ends in the
+            wrong order.
         """
-        lower, upper = (
-            validation.float_array("lower", lower),
-            validation.float_array("upper", upper),
-        )
+        lower = validation.float_array("lower", lower)
+        upper = validation.float_array("upper", upper)
         num, num_terms = len(self.support), len(self.support[0]) if self.support else 0
         for name, ends in (("lower", lower), ("upper", upper)):
             if ends.shape != (num,):
                 raise ValueError(
                     f"{name} must have shape ({num},), one per region, got {ends.shape}"
                 )
+        self._check_ends(lower, upper)
         width = jnp.broadcast_to(validation.float_array("width", width), (num,))
-        if validation.is_concrete(width) and not np.all(np.asarray(width) > 0):
-            raise ValueError(f"width must be positive, got {np.asarray(width).tolist()}")
+        if validation.is_concrete(width) and not np.all((width > 0) & (width < np.inf)):
+            raise ValueError(f"width must be positive and finite, got {np.asarray(width).tolist()}")
         shape = (num, num_terms)
         weights = (
             jnp.zeros(shape) if weights is None else validation.float_array("weights", weights)
         )
         if weights.shape != shape:
             raise ValueError(f"weights must have shape {shape}, got {weights.shape}")
+        validation.check_finite("weights", weights)
         dtype = jnp.result_type(lower, *jax.tree.leaves(physics))
         return Parameters(
             physics=jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), physics),
@@ -107,6 +111,27 @@ class CorrectedModel:
             log_width=jnp.log(width).astype(dtype),
             weights=weights.astype(dtype),
         )
+
+    def _check_ends(self, lower: jax.Array, upper: jax.Array) -> None:
+        """Refuse concrete ends that are not finite, or in the wrong order, where they are used."""
+        if not (validation.is_concrete(lower) and validation.is_concrete(upper)):
+            return
+        low, high = np.asarray(lower), np.asarray(upper)
+        below, above = (~np.array(side, bool) for side in (self.open_below, self.open_above))
+        bad = (below & ~np.isfinite(low)) | (above & ~np.isfinite(high))
+        bad |= below & above & ~(low < high)
+        if bad.any():
+            k = int(np.argmax(bad))
+            raise ValueError(
+                "lower and upper must be finite, and lower below upper, where a region has ends,"
+                f" got {low[k]:g} and {high[k]:g} for region {k}"
+            )
+
+    def ends(self, parameters: Parameters) -> tuple[jax.Array, jax.Array]:
+        """Lower and upper ends ``(K,)`` in their order, infinite on open sides."""
+        lower = jnp.where(np.array(self.open_below, bool), -jnp.inf, parameters.lower)
+        upper = jnp.where(np.array(self.open_above, bool), jnp.inf, parameters.upper)
+        return jnp.minimum(lower, upper), jnp.maximum(lower, upper)
 
     def gate(self, parameters: Parameters, axis: jax.Array, temperature: Any = 1.0) -> jax.Array:
         """How far every row lies inside every region.
@@ -117,15 +142,26 @@ class CorrectedModel:
           temperature: factor on the widths; at 0 the gates are ``Regions.contains``.
 
         Returns:
-          ``(n, K)`` in [0, 1].
-        """
-        lower = jnp.where(np.array(self.open_below, bool), -jnp.inf, parameters.lower)
-        upper = jnp.where(np.array(self.open_above, bool), jnp.inf, parameters.upper)
-        width = jnp.exp(parameters.log_width) * temperature
-        return gates.between(axis[:, None], lower, upper, width)
+          ``(n, K)`` in [0, 1]; NaN for a region whose ends are NaN or whose width is not finite,
+          for a row whose axis is NaN, and under a traced temperature that is NaN or negative.
 
-    def correction(self, parameters: Parameters, inputs: Any, temperature: Any = 1.0) -> jax.Array:
-        """What the missing terms add, ``(n,)``."""
+        Raises:
+          ValueError: a temperature known outside a trace is negative, NaN or infinite.
+        """
+        validation.check_number("temperature", temperature, 0, np.finfo(axis.dtype).max)
+        lower, upper = self.ends(parameters)
+        # Widths beyond are as good as these, whose ratios and derivatives stay finite.
+        most = np.log(np.finfo(parameters.log_width.dtype).max) / 3
+        log_width = jnp.clip(parameters.log_width, -most, most)
+        log_width = nan_where(~jnp.isfinite(parameters.log_width), log_width)
+        width = jnp.exp(log_width) * temperature
+        return gates.between(axis[:, None], lower[None], upper[None], width[None])
+
+    def correction(
+        self, parameters: Parameters, inputs: Any, temperature: Any = 1.0, *, mask: Any = None
+    ) -> jax.Array:
+        """What the missing terms add, ``(n,)``; arguments as for ``apply``."""
+        inputs, mask = in_use(inputs, mask)
         axis = self.axis(inputs)
         if not self.support:
             return jnp.zeros_like(axis)
@@ -136,22 +172,36 @@ class CorrectedModel:
                 f" the support, got shape {features.shape}"
             )
         used = jnp.where(np.array(self.support), parameters.weights, 0.0)
-        return jnp.sum(self.gate(parameters, axis, temperature) * (features @ used.T), axis=1)
+        added = jnp.sum(self.gate(parameters, axis, temperature) * (features @ used.T), axis=1)
+        return added if mask is None else jnp.where(mask, added, 0.0)
 
-    def apply(self, parameters: Parameters, inputs: Any, temperature: Any = 1.0) -> jax.Array:
+    def apply(
+        self, parameters: Parameters, inputs: Any, temperature: Any = 1.0, *, mask: Any = None
+    ) -> jax.Array:
         """Predictions ``(n,)`` of the corrected model.
+
+        A parameter or a temperature that is no number gives NaN, and so does a loss of it: a layer
+        that training has spoilt does not pass for one whose regions are off.
 
         Args:
           parameters: of this layer.
           inputs: operating variables, as the functions of the layer take them.
           temperature: factor on the widths; at 0 the regions end sharply.
+          mask: ``(n,)`` bool, rows to use, the others being padding, NaN or not. They give 0 with
+            derivative 0; arrays of ``inputs`` with ``n`` rows are filled with a row in use there
+            before any function sees them. All rows where None.
 
         Returns:
           ``(n,)``, differentiable in parameters and inputs; at temperature 0 not in the ends.
+
+        Raises:
+          ValueError, TypeError: a shape does not fit, or a temperature known outside a trace is
+            negative, NaN or infinite.
         """
-        return self.physics(parameters.physics, inputs) + self.correction(
-            parameters, inputs, temperature
-        )
+        inputs, mask = in_use(inputs, mask)
+        physics = self.physics(parameters.physics, inputs)
+        total = physics + self.correction(parameters, inputs, temperature)
+        return total if mask is None else jnp.where(mask, total, 0.0)
 
     __call__ = apply
 

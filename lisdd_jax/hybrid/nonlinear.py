@@ -20,8 +20,10 @@ from jax.tree_util import register_dataclass
 from lisdd_jax import validation
 from lisdd_jax.config import Config, PublishedConfig, check_config
 from lisdd_jax.dataset import check_arguments
-from lisdd_jax.hybrid.linearization import LinearizedModel, robust_start
-from lisdd_jax.numerics import implicit
+from lisdd_jax.hybrid.linearization import LinearizedModel
+from lisdd_jax.hybrid.padding import in_use
+from lisdd_jax.hybrid.starts import RobustStart, robust_start
+from lisdd_jax.numerics import implicit, tolerances
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.results import Diagnosis, Verdict
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
@@ -38,12 +40,17 @@ class NonlinearDiagnosis:
       theta: parameters of the physics, in the structure of the initial ones; NaN under a failure.
       diagnosis: of the model linearised there; its coefficients are ``theta`` as one vector. It
         asserts nothing under ``NOT_CONVERGED``.
+      objective: trimmed sum of squares of the best start.
+      num_agreeing: int32, starts that led to one as low, within a tenth.
       num_iterations: diagnoses made on the way.
-      status: int32; ``NOT_CONVERGED`` where the parameters still moved.
+      status: int32; ``NOT_CONVERGED`` where the parameters still moved, where the model has no
+        finite value at the end, and where the starts do not tell the answer from a local one.
     """
 
     theta: Any
     diagnosis: Diagnosis
+    objective: jax.Array
+    num_agreeing: jax.Array
     num_iterations: jax.Array
     status: jax.Array
 
@@ -72,7 +79,49 @@ def _withhold(found: Diagnosis, settled: jax.Array, status: jax.Array) -> Diagno
     )
 
 
-@partial(jax.jit, static_argnames=("model", "max_iterations"))
+def _data_are_finite(problem: LinearizedModel) -> jax.Array:
+    """Whether the rows in use are, whatever the model gives for them."""
+    parts = [problem.arrays[name] for name in ("response", "axis", "features")]
+    rows = [jnp.all(jnp.isfinite(part.reshape(len(part), -1)), axis=1) for part in parts]
+    return jnp.all(jnp.all(jnp.stack(rows), axis=0) | ~problem.mask)
+
+
+def _digits_are_lost(problem: LinearizedModel, theta: jax.Array) -> jax.Array:
+    """Whether half of the digits of the response are, beside the linearised one."""
+    linear, response = (
+        jnp.max(jnp.where(problem.mask, jnp.abs(part), 0.0))
+        for part in (problem.linear_model(theta)["response"], problem.arrays["response"])
+    )
+    return (response > 0) & ~(tolerances.DESCENT(linear.dtype) * linear <= response)
+
+
+def _outcome(
+    problem: LinearizedModel,
+    theta: jax.Array,
+    found: jax.Array,
+    start: RobustStart,
+    moving: jax.Array,
+) -> jax.Array:
+    """Status of the whole: a failure that comes from where the model was linearised is the start's.
+
+    Args:
+      problem, theta: the model and where.
+      found: status of its diagnosis.
+      start: from which it came.
+      moving: whether the parameters still moved.
+    """
+    nonfinite = found == Status.NONFINITE_INPUT
+    of_the_data = (nonfinite & ~_data_are_finite(problem)) | (found == Status.TOO_FEW_ROWS)
+    astray = nonfinite | ((found == Status.ZERO_SCALE) & _digits_are_lost(problem, theta))
+    unsettled = status_if(moving, Status.NOT_CONVERGED)
+    return jnp.where(
+        (astray | ~start.trusted) & ~of_the_data,
+        jnp.int32(Status.NOT_CONVERGED),
+        first_failure(found, unsettled),
+    )
+
+
+@partial(jax.jit, static_argnames=("model", "num_starts", "max_iterations"))
 @full_precision
 def _diagnose_nonlinear(
     model: Model,
@@ -82,17 +131,23 @@ def _diagnose_nonlinear(
     arrays: dict[str, Any],
     config: Config | PublishedConfig,
     start_config: PublishedConfig,
+    num_starts: int,
     max_iterations: int,
 ) -> NonlinearDiagnosis:
     flat, unravel = ravel_pytree(initial)
     key_start, key_run = jax.random.split(key)
 
-    def predicted(theta: jax.Array) -> jax.Array:
-        return jnp.where(arrays["mask"], model(unravel(theta), inputs), 0.0)
+    def linearized(inputs: Any, arrays: dict[str, Any]) -> LinearizedModel:
+        def predicted(theta: jax.Array) -> jax.Array:
+            return jnp.where(arrays["mask"], model(unravel(theta), inputs), 0.0)
 
-    problem = LinearizedModel(predicted, arrays, config, start_config)
-    start = robust_start(key_start, problem, lax.stop_gradient(flat), max_iterations)
-    unit = problem.standard_errors(start)
+        return LinearizedModel(predicted, arrays, config, start_config)
+
+    problem = linearized(inputs, arrays)
+    # What leads to a start carries no derivative.
+    frozen = linearized(*lax.stop_gradient((inputs, arrays)))
+    start = robust_start(key_start, frozen, lax.stop_gradient(flat), num_starts, max_iterations)
+    unit = frozen.standard_errors(start.theta)
 
     def refit(scaled: jax.Array) -> jax.Array:
         return problem.refit_on_clean_cells(scaled * unit) / unit
@@ -101,14 +156,16 @@ def _diagnose_nonlinear(
         found = problem.diagnose(key_run, scaled * unit)
         return jnp.where(is_failure(found.status), scaled, found.coefficients / unit)
 
-    near = implicit.fixed_point(refit, start / unit, max_iterations).solution
+    near = implicit.fixed_point(refit, start.theta / unit, max_iterations).solution
     fixed = implicit.fixed_point(update, near, max_iterations)
     found = problem.diagnose(key_run, fixed.solution * unit)
-    status = first_failure(found.status, status_if(~fixed.converged, Status.NOT_CONVERGED))
-    found = _withhold(found, fixed.converged, status)
+    status = _outcome(problem, fixed.solution * unit, found.status, start, ~fixed.converged)
+    found = _withhold(found, status != Status.NOT_CONVERGED, status)
     return NonlinearDiagnosis(
         theta=unravel(found.coefficients),
         diagnosis=found,
+        objective=start.objective,
+        num_agreeing=start.num_agreeing,
         num_iterations=fixed.num_iterations + 1,
         status=status,
     )
@@ -126,14 +183,22 @@ def diagnose_nonlinear(
     config: Config | PublishedConfig | None = None,
     edges: Any = None,
     mask: Any = None,
+    num_starts: int = 16,
     max_iterations: int = 30,
 ) -> NonlinearDiagnosis:
     """Diagnose a model that is non-linear in its parameters.
 
-    Damped Gauss-Newton steps on the least trimmed squares of the model lead from ``theta`` to the
-    regime that most rows obey, and steps of the published clean-regime iteration near its solution.
-    From there ``theta`` is replaced by the coefficients that ``diagnose`` gives for the model
-    linearised at ``theta``, until it stays.
+    Levenberg-Marquardt steps on the least trimmed squares of the model lead from ``theta``, and
+    from starts spread about it, to the regime that most rows obey; the lowest end wins, goes on by
+    damped steps to the least trimmed squares of the linearised model, and by steps of the published
+    clean-regime iteration near its solution. From there ``theta`` is replaced by the coefficients
+    that ``diagnose`` gives for the model linearised at ``theta``, until it stays.
+
+    No search of finite length finds the lowest minimum of every model. An answer stands if it is
+    not one of many that are about as good: if the next minimum is 1.5 times as high and most starts
+    agree on the lowest, or 3 times and the given one or two others do, or 100 times. Else it is
+    ``NOT_CONVERGED``, and so is one at which the model has no finite value: a nearer ``theta`` is
+    needed, or more starts.
 
     Differentiable in what ``inputs`` holds, response, axis and features, not in the initial
     parameters: the derivative is that of the fixed point, by the implicit function theorem, and
@@ -145,7 +210,10 @@ def diagnose_nonlinear(
       theta: initial parameters, a pytree of floating-point arrays.
       inputs: operating variables, a pytree of arrays.
       response, axis, features, key, config, edges, mask: as for ``diagnose``.
-      max_iterations: most steps of either kind (static).
+      num_starts: parameters to descend from, ``theta`` and others drawn about it by the key, over
+        shares of its size and of the changes that move the predictions; 1 for ``theta`` alone
+        (static).
+      max_iterations: most steps of any kind (static).
 
     Returns:
       A ``NonlinearDiagnosis``.
@@ -158,6 +226,7 @@ def diagnose_nonlinear(
       Dennis and Schnabel (1996), Numerical Methods for Unconstrained Optimization and Nonlinear
       Equations, chapter 10 (Gauss-Newton).
     """
+    validation.check_count("num_starts", num_starts, 1)
     validation.check_count("max_iterations", max_iterations, 1)
     response = validation.float_array("response", response)
     theta = jax.tree.map(
@@ -176,6 +245,7 @@ def diagnose_nonlinear(
             f"model must give one prediction per row, shape {response.shape}, got shape {shape}"
         )
     used = validation.mask_array(mask, shape[0])
+    inputs, _ = in_use(inputs, mask)
     validation.check_finite("model at the initial theta", predicted(flat), used)
     design = jax.jacfwd(predicted)(flat)
     validation.check_finite("derivative of the model at the initial theta", design, used)
@@ -204,5 +274,6 @@ def diagnose_nonlinear(
         arrays,
         config.checked(response.dtype),
         start.checked(response.dtype),
+        num_starts=num_starts,
         max_iterations=max_iterations,
     )

@@ -5,10 +5,9 @@ response. With ends that fade over a width they are parameters like the others, 
 makes all of them smooth functions of the data.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +16,11 @@ from jax.flatten_util import ravel_pytree
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
+from lisdd_jax.hybrid import descent
 from lisdd_jax.hybrid.layer import CorrectedModel, Parameters
-from lisdd_jax.numerics import implicit, normal_equations, scaling, tolerances
+from lisdd_jax.numerics import implicit, scaling, tolerances
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.status import Status, nan_where, status_if
-
-_LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e9
 
 
 @register_dataclass
@@ -39,49 +37,6 @@ class Refit:
     parameters: Parameters
     residual_sum: jax.Array
     status: jax.Array
-
-
-class _State(NamedTuple):
-    unknown: jax.Array
-    objective: jax.Array
-    damping: jax.Array
-    settled: jax.Array
-    num_steps: jax.Array
-
-
-def _levenberg_marquardt(
-    residuals: Callable[[jax.Array], jax.Array], start: jax.Array, max_iterations: int
-) -> jax.Array:
-    """Damped Gauss-Newton steps in units in which the columns of the Jacobian have length one."""
-
-    def objective(unknown: jax.Array) -> jax.Array:
-        total = jnp.sum(residuals(unknown) ** 2)
-        return jnp.where(jnp.isfinite(total), total, jnp.inf)
-
-    def step(state: _State) -> _State:
-        jacobian, left = jax.jacfwd(residuals)(state.unknown), residuals(state.unknown)
-        gram = jacobian.T @ jacobian
-        damped = gram + state.damping * jnp.diag(jnp.diagonal(gram))
-        direction = normal_equations.sweep(damped, jacobian.T @ left).solution
-        moved = state.unknown - direction
-        value = objective(moved)
-        better = value < state.objective
-        damping = jnp.where(better, state.damping / 10, state.damping * 10)
-        small = value > (1 - tolerances.DESCENT(left.dtype)) * state.objective
-        return _State(
-            jnp.where(better, moved, state.unknown),
-            jnp.where(better, value, state.objective),
-            jnp.maximum(damping, _LEAST_DAMPING),
-            (better & small) | (damping > _MOST_DAMPING),
-            state.num_steps + 1,
-        )
-
-    def going_on(state: _State) -> jax.Array:
-        return ~state.settled & (state.num_steps < max_iterations)
-
-    no = jnp.zeros((), bool)
-    begin = _State(start, objective(start), jnp.full((), 1e-3, start.dtype), no, jnp.int32(0))
-    return lax.while_loop(going_on, step, begin).unknown
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -103,11 +58,15 @@ def _refit(
         return Parameters(**unravel(flat), log_width=width)
 
     def left(flat: jax.Array) -> jax.Array:
-        return jnp.where(mask, response - model.apply(with_numbers(flat), inputs), 0.0)
+        return jnp.where(mask, response, 0.0) - model.apply(with_numbers(flat), inputs, mask=mask)
 
     fixed = lax.stop_gradient(flat)
     norms = scaling.column_norms(jax.jacfwd(left)(fixed))
     size = scaling.root(jnp.sum(lax.stop_gradient(left(fixed)) ** 2))
+    # Less than the rounding of the response is no residual.
+    used = lax.stop_gradient(jnp.where(mask, response, 0.0))
+    floor = tolerances.NOISE_FLOOR(response.dtype) * scaling.root(jnp.sum(used**2))
+    size = jnp.maximum(size, floor)
     size = jnp.where(size > 0, size, 1.0)
     unit = size / norms
 
@@ -117,14 +76,16 @@ def _refit(
     def gradient(unknown: jax.Array) -> jax.Array:
         return jax.grad(lambda unknown: 0.5 * jnp.sum(residuals(unknown) ** 2))(unknown)
 
-    start = _levenberg_marquardt(residuals, jnp.zeros_like(fixed), max_iterations)
+    start = descent.descend(
+        residuals, descent.equal_weights, jnp.zeros_like(fixed), max_iterations
+    ).unknown
     root = implicit.find_root(gradient, start, max_iterations)
     # What no row tells, such as the end of an open region, stays as it was.
     found = fixed + unit * root.solution
     sums = [jnp.sum(residuals(unknown) ** 2) for unknown in (start, root.solution)]
     # A stationary point above the end of the descent is a saddle, and no fit.
     rounding = tolerances.DESCENT(response.dtype)
-    failed = ~root.converged | (sums[1] > (1 + rounding) * sums[0])
+    failed = ~root.converged | (sums[1] > (1 + rounding) * sums[0] + rounding**2)
     shown = partial(nan_where, failed)
     return Refit(
         parameters=jax.tree.map(shown, with_numbers(found)),

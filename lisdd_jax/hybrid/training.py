@@ -77,8 +77,11 @@ def _train(
     def step(state: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], jax.Array]:
         parameters, memory = state
         value, gradient = jax.value_and_grad(loss)(parameters, *data)
-        update, memory = optimizer.update(gradient, memory, parameters)
-        return (optax.apply_updates(parameters, update), memory), value
+        # Optax is not written for strict promotion.
+        with jax.numpy_dtype_promotion("standard"):
+            update, memory = optimizer.update(gradient, memory, parameters)
+            parameters = optax.apply_updates(parameters, update)
+        return (parameters, memory), value
 
     start = (parameters, optimizer.init(parameters))
     (trained, _), losses = lax.scan(step, start, None, length=num_steps)

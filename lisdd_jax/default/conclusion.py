@@ -1,0 +1,173 @@
+"""From sums to results: the law, the terms, the certificate, the verdict (section 3.11)."""
+
+from typing import Any
+
+import jax
+
+from lisdd_jax.dataset import Dataset
+from lisdd_jax.default import certificate, outcome, regions
+from lisdd_jax.default.assembly import Findings, Units, assemble
+from lisdd_jax.default.cells import FEWEST_CELLS
+from lisdd_jax.default.exactness import ExactnessTest
+from lisdd_jax.default.final_sums import Final
+from lisdd_jax.default.form import ChosenForm, Everywhere, act_everywhere, split_supports
+from lisdd_jax.default.physics import Physics, fit_physics
+from lisdd_jax.default.settling import Settled
+from lisdd_jax.default.task import Standing, Task
+from lisdd_jax.numerics.hosted import namespace, to_host
+from lisdd_jax.results import Diagnosis
+from lisdd_jax.statistics.f_tests import FRatio, log_p_values
+from lisdd_jax.status import Status, first_failure, status_if
+
+
+@jax.jit
+def _log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
+    return log_p_values(*ratios)
+
+
+def _shift_of_unnoticed(exactness: ExactnessTest) -> Any:
+    """Covariance of the law's shift under the change that came nearest to being noticed.
+
+    Intervals given only where a test did not reject cover too little, since the test passes where
+    the change looks small. The shift counts the more, the nearer the test came to rejecting.
+    """
+    xp = namespace(exactness.shift)
+    weight = 1 - xp.exp(exactness.log_p_value)
+    return weight * exactness.shift[:, None] * exactness.shift[None]
+
+
+def _fit_law(task: Task, stands: Standing, final: Final, blocks: bool) -> Physics:
+    """The physics, with what dependence, scatter and unnoticed changes add to its errors."""
+    survey, depend = task.survey, task.state.look.dependence
+    xp = namespace(survey.variance)
+    noise = survey.fits._replace(variance=survey.fits.variance / depend.rows)
+    variance = survey.variance / depend.shown
+    law = fit_physics(final.law, noise, stands.scatter, variance, blocks, task.layout)
+    shift = xp.where(stands.certified, 0.0, _shift_of_unnoticed(survey.exactness))
+    return law._replace(covariance=law.covariance + shift)
+
+
+def _count_ends(settled: Settled, present: Any) -> Any:
+    """Ends that do not lie at an end of the axis."""
+    xp = namespace(present)
+    inner = [(xp.isfinite(end) & present).sum() for end in (settled.lower, settled.upper)]
+    return inner[0] + inner[1]
+
+
+def _share_of_rival(task: Task, stands: Standing, settled: Settled) -> Any:
+    """How much a rival law explains for one part that the law does; 0 without one."""
+    survey, look = task.survey, task.state.look
+    xp = namespace(survey.variance)
+    place = survey.place
+    share = outcome.rival_share(
+        place.clean,
+        place.rival,
+        survey.fits.num_rows,
+        stands.members,
+        settled.num_rows,
+        look.places,
+        xp.stack([settled.lower, settled.upper]),
+    )
+    return xp.where(stands.certified & (place.rival_gap < regions.RIVAL), share, 0.0)
+
+
+def _judge(
+    task: Task, stands: Standing, form: ChosenForm, everywhere: Everywhere, share: Any, size: Any
+) -> Any:
+    """The verdict."""
+    survey, state = task.survey, task.state
+    xp = namespace(survey.variance)
+    place, fits, exact, depend = survey.place, survey.fits, survey.exactness, state.look.dependence
+    initial = to_host(task.live.initial) / to_host(task.live.unit)
+    spread = outcome.explained_spread(
+        survey.gram, fits.num_rows, initial + stands.theta, task.layout
+    )
+    num_rows = xp.maximum(fits.num_rows.sum(), 1)
+    # Root mean square over all rows of the change of the law that looked worst.
+    change = xp.sqrt(exact.statistic * depend.wide * survey.variance / num_rows)
+    slight = xp.maximum(outcome.SLIGHT * spread, state.negligible)
+    clean_rows = xp.where(place.clean, fits.num_rows, 0.0).sum()
+    two_laws = (share >= outcome.TWO_LAWS) | (place.other_rows > outcome.OTHERS * clean_rows)
+    units = num_rows / (depend.rows * fits.present.sum().astype(depend.rows.dtype))
+    few = (depend.rows > 1) & (units < outcome.INDEPENDENT)
+    return outcome.decide(
+        outcome.Grounds(
+            enough=state.look.cells.num >= FEWEST_CELLS,
+            exact=exact.log_p_value >= xp.log(task.config.alpha),
+            certified=stands.certified,
+            everywhere=everywhere.wins & (stands.certified | (everywhere.gain >= exact.statistic)),
+            useless=size > outcome.USELESS * spread,
+            slight=xp.maximum(size, change) <= slight,
+            doubtful=depend.strong | few,
+            two_laws=two_laws & ~xp.any(state.look.trusted & fits.present),
+            usable=xp.any(form.usable & stands.present),
+        )
+    )
+
+
+def conclude(
+    task: Task,
+    stands: Standing,
+    form: ChosenForm,
+    settled: Settled,
+    final: Final,
+    data: Dataset,
+    before: jax.Array,
+) -> Diagnosis:
+    """From sums to results."""
+    survey, layout, max_terms = task.survey, task.layout, task.config.max_terms
+    depend, present, variance = task.state.look.dependence, stands.present, survey.variance
+    law = _fit_law(task, stands, final, data.block is not None)
+    terms = outcome.fit_terms(
+        final.regions.gram[:-1].sum(1), form, present, law, variance, layout, max_terms
+    )
+    everywhere = act_everywhere(
+        final.regions,
+        form,
+        law.theta,
+        present,
+        _count_ends(settled, present),
+        variance * depend.rows / depend.shown,
+        layout,
+        max_terms,
+    )
+    chosen = split_supports(final.regions, form, stands.theta, variance, layout, max_terms)
+    tests = certificate.held_out(
+        final.regions, final.weighted, chosen, present, form.shared, layout, max_terms
+    )
+    mapped = outcome.map_cells(
+        final.map_all, final.map_law, final.map_rows[:, 1], law.theta, task.state.floor, layout
+    )
+    share = _share_of_rival(task, stands, settled)
+    size = regions.size_of_scatter(survey.fits, stands.scatter)
+    status = first_failure(
+        to_host(before),
+        status_if(~law.determined, Status.NO_CLEAN_CELLS),
+        status_if(variance <= 4 * task.state.floor, Status.EXACT_FIT),
+    )
+    found = Findings(
+        look=task.state.look,
+        place=survey.place,
+        exactness=survey.exactness,
+        scatter=size,
+        variance=variance,
+        certified=stands.certified,
+        members=stands.members,
+        gains=stands.gains,
+        form=form,
+        terms=terms,
+        settled=settled,
+        final=final,
+        law=law,
+        everywhere=everywhere,
+        share=share,
+        map=mapped,
+        tests=tests,
+        log_p=to_host(_log_tails(*tests, mapped.misfit, mapped.own_noise, mapped.louder)),
+        supports=chosen,
+        verdict=_judge(task, stands, form, everywhere, share, size),
+        status=status,
+    )
+    units = (task.live.unit, task.live.initial, task.live.term_scale, data.frame, data.edges)
+    num_rows = to_host(task.live.num_rows)
+    return assemble(found, Units(*(to_host(part) for part in units)), num_rows, task.config)

@@ -1,0 +1,103 @@
+"""Correlations of neighbouring rows, and how many rows of a place count as one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lisdd_jax.default import dependence, outliers
+from lisdd_jax.default.cells import MOST_CELLS, SortedCells
+
+NUM, CELLS = 600, 12
+CELL = np.repeat(np.arange(CELLS), NUM // CELLS).astype(np.int32)
+BOUNDS = np.append(NUM // CELLS * np.arange(CELLS), np.full(MOST_CELLS + 1 - CELLS, NUM))
+LAYOUT = SortedCells(jnp.asarray(CELL), jnp.asarray(BOUNDS, jnp.int32), jnp.int32(CELLS))
+
+
+def autoregression(rng, rho, num=NUM):
+    noise = rng.normal(size=num) * np.sqrt(1 - rho**2)
+    series = np.empty(num)
+    series[0] = rng.normal()
+    for k in range(1, num):
+        series[k] = rho * series[k - 1] + noise[k]
+    return series
+
+
+@jax.jit
+def correlations(response, order):
+    columns = jnp.stack([jnp.ones(NUM), jnp.linspace(-1.7, 1.7, NUM)])
+    fit = outliers.set_aside(columns, response, LAYOUT.of_row, MOST_CELLS)
+    return dependence.correlate(fit, LAYOUT, order)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
+def test_correlation_of_neighbours_is_estimated_without_bias(rho):
+    order = jnp.arange(NUM)
+    rng = np.random.default_rng(3)
+    found = [
+        float(correlations(jnp.asarray(autoregression(rng, rho)), order).axis) for _ in range(60)
+    ]
+    # The bias that is taken off is that of the mean; what remains is shrunk by 5.5 / m.
+    shrunk = rho * (1 - 5.5 / (NUM / CELLS))
+    error = np.std(found) / np.sqrt(len(found))
+    assert abs(np.mean(found) - shrunk) < 5 * error + 0.01
+
+
+def test_noise_without_memory_is_not_significant():
+    rng = np.random.default_rng(4)
+    order = jnp.arange(NUM)
+    rho = [correlations(jnp.asarray(rng.normal(size=NUM)), order).axis_rho for _ in range(60)]
+    assert np.count_nonzero(rho) <= 1
+
+
+def test_order_of_the_record_is_told_from_that_of_the_axis():
+    rng = np.random.default_rng(5)
+    order = rng.permutation(NUM)
+    series = autoregression(rng, 0.8)
+    found = correlations(jnp.asarray(series[order]), jnp.asarray(order))
+    assert found.axis_rho == 0 and found.record_rho > 0.6
+
+
+def rows_as_one(rho, cell, order):
+    """``n`` times the variance of a cell's mean, less what is common to all, by the covariance."""
+    record = np.empty(NUM, int)
+    record[order] = cell
+    apart = np.abs(np.subtract.outer(np.arange(NUM), np.arange(NUM)))
+    covariance = rho ** apart.astype(float)
+    np.fill_diagonal(covariance, 0.0)
+    same = record[:, None] == record[None]
+    share = np.bincount(cell) / NUM
+    return 1 + (covariance * (same - (share**2).sum())).sum() / NUM
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.7])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_rows_that_count_as_one_are_those_of_the_covariance(rho, shuffled):
+    order = np.arange(NUM)
+    if shuffled:
+        order = np.argsort(np.sin(np.arange(NUM) / 9), kind="stable")
+    found = dependence.share_of_record(jnp.asarray(rho), jnp.asarray(CELL), jnp.asarray(order))
+    np.testing.assert_allclose(found.rows, rows_as_one(rho, CELL, order), rtol=0.05)
+
+
+def test_sharing_along_the_axis_is_that_of_a_sorted_record():
+    along = dependence.share_of_axis(jnp.asarray(0.5), jnp.asarray(float(NUM)), jnp.asarray(12.0))
+    record = dependence.share_of_record(jnp.asarray(0.5), jnp.asarray(CELL), jnp.arange(NUM))
+    np.testing.assert_allclose(along.rows, record.rows, rtol=0.15)
+    assert abs(along.neighbours - record.neighbours) < 0.02
+
+
+def test_blocks_share_what_their_pairs_do():
+    block = np.repeat(np.arange(NUM // 5), 5).astype(np.int32)
+    likeness = 0.6
+    found = dependence.share_of_blocks(jnp.asarray(block), jnp.asarray(CELL), jnp.asarray(likeness))
+    share = np.bincount(CELL) / NUM
+    expected = 1 + likeness * 4 * (1 - (share**2).sum())
+    np.testing.assert_allclose(found.rows, expected, rtol=1e-9)
+    assert found.neighbours == 0
+
+
+def test_lag_weights_sum_a_geometric_series():
+    for rho in (0.2, 0.6, 0.9):
+        total = float(dependence.lag_weights(jnp.asarray(rho), 10_000).sum())
+        np.testing.assert_allclose(total, rho / (1 - rho), rtol=0.05)

@@ -1,0 +1,91 @@
+"""Rows far from their own neighbourhood."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lisdd_jax.default import outliers
+
+NUM, CELLS = 480, 12
+CELL = np.repeat(np.arange(CELLS), NUM // CELLS).astype(np.int32)
+fit = jax.jit(outliers.set_aside, static_argnums=3)
+
+
+def rows(seed=0):
+    rng = np.random.default_rng(seed)
+    place = np.linspace(-1.7, 1.7, NUM)
+    columns = np.stack([np.ones(NUM), place, rng.normal(size=NUM)])
+    return columns, columns.T @ [1.0, 2.0, -1.0] + 0.3 * rng.normal(size=NUM)
+
+
+def set_aside(columns, response, cell=CELL):
+    return fit(jnp.asarray(columns), jnp.asarray(response), jnp.asarray(cell), CELLS)
+
+
+@pytest.mark.parametrize("size", [3.0, 1e3, 1e12])
+@pytest.mark.parametrize("sided", [True, False])
+def test_gross_errors_are_set_aside_and_nothing_else(size, sided):
+    columns, response = rows()
+    rng = np.random.default_rng(5)
+    bad = rng.choice(NUM, NUM // 20, replace=False)
+    sign = 1 if sided else rng.choice([-1, 1], len(bad))
+    response[bad] += sign * size
+    keep = np.asarray(set_aside(columns, response).keep)
+    expected = np.ones(NUM, bool)
+    expected[bad] = False
+    np.testing.assert_array_equal(keep, expected)
+
+
+def test_a_clean_table_keeps_all_rows_and_its_least_squares():
+    columns, response = rows()
+    found = set_aside(columns, response)
+    assert bool(found.keep.all())
+    for k in range(CELLS):
+        own = columns.T[CELL == k]
+        expected = response[CELL == k] - own @ np.linalg.lstsq(own, response[CELL == k])[0]
+        np.testing.assert_allclose(found.residual[CELL == k], expected, atol=1e-9)
+
+
+def test_a_cluster_is_no_outlier():
+    columns, response = rows()
+    cluster = (CELL == 4) & (np.arange(NUM) % 2 == 0)
+    response[cluster] += 30.0
+    assert bool(set_aside(columns, response).keep[CELL == 4].all())
+
+
+def test_a_larger_noise_sets_nothing_aside():
+    columns, response = rows()
+    rng = np.random.default_rng(2)
+    loud = (CELL == 3) | (CELL == 4) | (CELL == 5)
+    response[loud] += 2.0 * rng.normal(size=loud.sum())
+    assert bool(set_aside(columns, response).keep[loud].all())
+
+
+def test_medians():
+    rng = np.random.default_rng(1)
+    values = np.exp(rng.normal(size=NUM))
+    used = rng.random(NUM) < 0.8
+    ordered = np.sort(values[used])
+    lower = ordered[(used.sum() + 1) // 2 - 1]
+    np.testing.assert_allclose(
+        outliers.middle(jnp.asarray(values), jnp.asarray(used)), lower, rtol=1e-8
+    )
+    signed = np.log(values)
+    found = outliers.middle_value(jnp.asarray(signed), jnp.asarray(used))
+    np.testing.assert_allclose(found, np.log(lower), rtol=1e-8)
+    count = np.bincount(CELL, minlength=CELLS).astype(float)
+    each = outliers.middle_per_cell(jnp.asarray(values), jnp.asarray(CELL), jnp.asarray(count))
+    expected = [np.sort(values[CELL == k])[int(count[k] + 1) // 2 - 1] for k in range(CELLS)]
+    np.testing.assert_allclose(each, expected, rtol=1e-6)
+
+
+def test_rows_near_a_law_stay_where_their_cell_obeys_it():
+    residual = np.zeros(NUM)
+    residual[CELL == 2] = 50.0
+    residual[7] = 50.0
+    local = np.ones(NUM, bool)
+    keep = outliers.near_law(
+        jnp.asarray(residual), jnp.asarray(local), jnp.ones(CELLS), jnp.asarray(CELL), CELLS
+    )
+    assert not keep[7] and bool(keep[CELL == 2].all()) and int(keep.sum()) == NUM - 1
