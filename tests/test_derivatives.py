@@ -23,7 +23,7 @@ UNDEFINED = -1.0
 EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)
 KEY = jax.random.key(11)
 PUBLISHED = Config.paper(num_starts=20)
-DEFAULT = Config(max_terms=1, max_regions=2, num_blocks=32, window=2)
+DEFAULT = Config(max_terms=1, max_regions=2)
 
 
 def problem(seed):
