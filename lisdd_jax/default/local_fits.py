@@ -87,9 +87,11 @@ def fit_every_cell(
     present = num_rows > 0
     rank = own.independent.sum(-1).astype(gram.dtype)
     physics = slice(2, size)
-    slopes = small_systems.solve(
-        own.rest[:, physics, physics].sum(0), own.rest[:, physics, -1].sum(0), tolerance
-    )
+    within = own.rest[:, physics, physics].sum(0)
+    # What a level leaves of a column that is constant in every cell is rounding, and no column.
+    varies = xp.diagonal(within) > tolerance * xp.diagonal(gram[:, physics, physics].sum(0))
+    within = xp.where(varies[:, None] & varies[None], within, 0.0)
+    slopes = small_systems.solve(within, own.rest[:, physics, -1].sum(0), tolerance)
     common = xp.where(full, 0.0, slopes.solution)
     left = own.rest[:, -1] - xp.einsum("p,kpm->km", common, own.rest[:, physics])
     squares = xp.maximum(left[:, -1] - left[:, physics] @ common, 0.0)
