@@ -51,7 +51,7 @@ def described(fits, barred, physics, theta=LAWS, position=POSITIONS):
     return description.describe_cells(fits, costs, run_cost, theta, position, physics)
 
 
-def nobody(num=len(LAWS)):
+def nobody(num=3):
     return np.zeros((num, len(SIZES)), bool)
 
 

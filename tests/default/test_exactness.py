@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+from brute_force_default import fit, two_sided
+from cell_data import assert_traced_alike, cell_rows
+
+from lisdd_jax.default import exactness
+from lisdd_jax.default.local_fits import fit_every_cell
+
+SIZES = (20, 14, 25, 18, 23)
+PHYSICS = slice(2, 4)
+
+
+def fitted(rows):
+    return fit_every_cell(rows.gram, rows.count, 0.0, 2, np.bool_(True))[:2]
+
+
+def judge(rows, inflation=1.0, floor=0.0):
+    fits, noise = fitted(rows)
+    return exactness.test_exactness(rows.gram, fits, noise, 2, inflation, floor)
+
+
+def change(columns, cell):
+    return np.where((cell == 1) | (cell == 2), 1.2 * columns[:, 4], 0.0)
+
+
+def added(rows, weight, direction, run):
+    """Weighted least squares with and without a direction in a run: drop, effect, laws."""
+    root = np.sqrt(weight[rows.cell])[:, None]
+    inside = np.isin(rows.cell, run)
+    column = np.where(inside, rows.columns[:, direction], 0.0)
+    design = rows.columns[:, PHYSICS]
+    response = rows.columns[:, -1] * root[:, 0]
+    law, left = fit(design * root, response)
+    more, rest = fit(np.column_stack([design, column]) * root, response)
+    return np.sum(left**2) - np.sum(rest**2), more[-1], law, more[:-1]
+
+
+def is_run(first, end):
+    """Runs that hold six rows and a fiftieth of all, and leave as many or none."""
+    rows = sum(SIZES[first:end])
+    least = max(6, 0.02 * sum(SIZES))
+    return rows >= least and (sum(SIZES) - rows >= least or rows == sum(SIZES))
+
+
+def test_scores_are_what_a_column_gains_in_least_squares():
+    rows = cell_rows(3, SIZES, noise=(1.0, 0.5, 2.0, 1.0, 1.5), change=change)
+    weight = np.array([1.0, 4.0, 0.25, 1.0, 0.4])
+    found = exactness.scores(rows.gram, rows.count, weight, PHYSICS)
+    for first in range(len(SIZES)):
+        for end in range(first + 1, len(SIZES) + 1):
+            for direction in range(6):
+                if direction in (2, 3) and end - first == len(SIZES):
+                    assert found.square[direction, first, end] == 0
+                    continue
+                gain, effect, *_ = added(rows, weight, direction, range(first, end))
+                assert found.square[direction, first, end] == pytest.approx(gain, rel=1e-7)
+                assert found.effect[direction, first, end] == pytest.approx(effect, rel=1e-7)
+    assert not found.square[:, np.tri(6, dtype=bool)].any()
+
+
+def test_runs_of_a_few_rows_are_not_scored():
+    sizes = (20, 5, 25, 6, 20)
+    rows = cell_rows(3, sizes)
+    found = exactness.scores(rows.gram, rows.count, np.ones(5), PHYSICS).square
+    assert not found[:, 1, 2].any()
+    assert found[:, 3, 4].all()
+
+
+@pytest.mark.parametrize(
+    "degrees, excess", [(5, 0.12), (10, 0.075), (30, 0.026), (100, 0.005), (500, 0.001)]
+)
+def test_tail_of_students_t(degrees, excess):
+    for statistic in np.linspace(0.1, 8.0, 40):
+        found = exactness.log_two_sided(np.float64(statistic**2), np.float64(degrees))
+        ratio = np.exp(found - two_sided(statistic, degrees))
+        assert 0.998 <= ratio <= 1 + excess
+
+
+def largest(rows, weight, directions, runs):
+    best = (0.0, None, None)
+    for direction in directions:
+        for first, end in runs:
+            if direction in (2, 3) and end - first == len(SIZES):
+                continue
+            gain = added(rows, weight, direction, range(first, end))[0]
+            best = max(best, (gain, direction, (first, end)), key=lambda one: one[0])
+    return best
+
+
+@pytest.mark.parametrize("inflation", [1.0, 1.7])
+@pytest.mark.parametrize("wrong", [None, change])
+def test_the_largest_score_pays_for_its_search(wrong, inflation):
+    rows = cell_rows(4, SIZES, change=wrong)
+    _, noise = fitted(rows)
+    weight, degrees = 1 / noise.steady, sum(noise.degrees)
+    runs = [(a, b) for a in range(5) for b in range(a + 1, 6) if is_run(a, b)]
+    changes = [(a, b) for a, b in runs if a == 0 or b == 5]
+    families = [
+        (largest(rows, weight, range(4), changes), 4 * 1.1 * 5**0.8 / 0.4),
+        (largest(rows, weight, range(4), runs), 4 * 5**1.5 / 0.4),
+        (largest(rows, weight, (4, 5), runs), 2 * 5**1.5 / 0.2),
+    ]
+    expected = min(
+        two_sided(np.sqrt(best[0] / inflation), degrees) + np.log(trials)
+        for best, trials in families
+    )
+    found = judge(rows, inflation)
+    # Wallace's approximation of the tail is good to 2.6 % here.
+    assert found.log_p_value == pytest.approx(min(expected, 0), abs=0.026)
+    gain, direction, run = max((best for best, _ in families), key=lambda one: one[0])
+    assert found.statistic == pytest.approx(gain / inflation, rel=1e-7)
+    assert (found.first, found.end) == run
+    _, _, law, without = added(rows, weight, direction, range(*run))
+    np.testing.assert_allclose(found.shift, law - without, rtol=1e-6, atol=1e-10)
+
+
+def test_copies_and_zeros_are_no_directions():
+    rows = cell_rows(5, SIZES, num_terms=4)
+    columns = rows.columns.copy()
+    columns[:, 4], columns[:, 5], columns[:, 6] = -3 * columns[:, 1], 0.0, 2 * columns[:, 7]
+    gram = np.array([columns[rows.cell == k].T @ columns[rows.cell == k] for k in range(5)])
+    found = exactness.distinct_directions(gram)
+    assert found.tolist() == [True, True, True, True, False, False, True, False]
+
+
+def test_a_discrepancy_of_the_floor_does_not_count():
+    def level(columns, cell):
+        return np.where(cell >= 3, 1.0, 0.0)
+
+    rows = cell_rows(6, (80, 70, 90, 80, 80), change=level)
+    assert judge(rows).log_p_value < np.log(1e-4)
+    assert judge(rows, floor=1.0).log_p_value == 0
+    assert judge(rows, floor=0.2).log_p_value > judge(rows).log_p_value
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_exact_laws_are_rejected_at_most_at_the_level(unequal):
+    """Equation 26 on 200 tables, within five standard errors of the level."""
+    num = 200
+    noise = np.geomspace(0.3, 3.0, 12) if unequal else None
+    rejected = 0
+    for seed in range(num):
+        found = judge(cell_rows(2000 + seed, (25,) * 12, noise=noise))
+        rejected += np.exp(found.log_p_value) < 0.05
+    assert rejected / num <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / num)
+
+
+def test_traced_alike():
+    rows = cell_rows(4, SIZES, change=change)
+    fits, noise = fitted(rows)
+
+    def every(gram, fits, noise, inflation):
+        weight = 1 / noise.steady
+        return (
+            exactness.test_exactness(gram, fits, noise, 2, inflation, 0.01),
+            exactness.scores(gram, fits.num_rows, weight, PHYSICS),
+        )
+
+    assert_traced_alike(every, rows.gram, fits, noise, np.float64(1.3))
