@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -12,6 +13,12 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def run(name):
+    """Under the settings of JAX that users have; those of the tests are for the library."""
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        return execute(name)
+
+
+def execute(name):
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -112,9 +112,11 @@ def _choose_form(
     table = supports(data.features.shape[1], config.max_terms)
     columns = jnp.column_stack([data.features, regime.residual])
     fit, score = (
-        soft_selection.weighted_products(columns, inside * half) for half in (first, second)
+        soft_selection.weighted_products(columns, jnp.where(half, inside, 0.0))
+        for half in (first, second)
     )
-    errors = soft_selection.holdout_errors(fit, score, jnp.sum(inside * second), table)
+    num_score = jnp.sum(jnp.where(second, inside, 0.0))
+    errors = soft_selection.holdout_errors(fit, score, num_score, table)
     weights = soft_selection.support_weights(
         errors, table.sum(axis=1), config.tolerance, temperature
     )
