@@ -132,7 +132,7 @@ def check_arguments(
         validation.check_finite(name, array, mask)
     return {
         **arrays,
-        "edges": partition.check_edges(edges, arrays["axis"], mask, num_cells),
+        "edges": _edges(edges, arrays["axis"], mask, num_cells),
         "mask": mask,
         "block": None if block is None else validation.row_labels("block", block, num_rows),
         "trusted": None if trusted is None else validation.row_flags("trusted", trusted, num_rows),
@@ -177,6 +177,14 @@ def pad_rows(arrays: dict[str, Any]) -> dict[str, Any]:
         return np.pad(np.asarray(array), width, mode="edge")
 
     return {name: pad(name, array) for name, array in arrays.items()}
+
+
+def _edges(edges: Any, axis: jax.Array, mask: jax.Array, num_cells: int) -> jax.Array:
+    """Checked edges; those of equal width by a program that near tables share."""
+    if edges is None and validation.is_concrete(axis) and validation.is_concrete(mask):
+        rows = pad_rows({"response": axis, "axis": axis, "mask": mask})
+        axis, mask = jax.device_put((rows["axis"], rows["mask"]))
+    return partition.check_edges(edges, axis, mask, num_cells)
 
 
 def prepare(

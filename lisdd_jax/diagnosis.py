@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from lisdd_jax import dataset, validation
 from lisdd_jax.config import Config, PublishedConfig, check_config
@@ -55,8 +55,9 @@ def _run_once(
         found = _diagnose(key, arrays, config)
     else:
         data, status = _prepare(**arrays)
-        found = jax.tree.map(jnp.asarray, default.run(key, data, status, config))
-    return dataclasses.replace(found, outliers=found.outliers[:num_rows])
+        found = default.run(key, data, status, config)
+    found = dataclasses.replace(found, outliers=np.asarray(found.outliers)[:num_rows])
+    return jax.device_put(found)
 
 
 def diagnose(

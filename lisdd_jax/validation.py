@@ -68,7 +68,8 @@ def _from_host(name: str, value: Any) -> jax.Array:
         _refuse_lost_variation(name, array)
         if getattr(value, "dtype", None) == np.float64:
             _say_once_that_precision_is_lost()
-    return jnp.asarray(array)
+    # Moved, not made by an operation, which would be compiled anew for every number of rows.
+    return jax.device_put(array)
 
 
 def _plain_array(name: str, value: Any) -> np.ndarray:
@@ -228,7 +229,11 @@ def row_flags(name: str, value: Any, num_rows: int) -> jax.Array:
 
 def mask_array(mask: Any, num_rows: int) -> jax.Array:
     """The mask as ``(n,)`` bool, all True where None."""
-    return jnp.ones(num_rows, bool) if mask is None else row_flags("mask", mask, num_rows)
+    return (
+        jax.device_put(np.ones(num_rows, bool))
+        if mask is None
+        else row_flags("mask", mask, num_rows)
+    )
 
 
 def _check_row_shape(name: str, array: Any, num_rows: int) -> None:

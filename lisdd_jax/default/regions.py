@@ -257,13 +257,14 @@ def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> Found
     rival = xp.argmin(rival_cost)
     cost_none, theta_none, scatter_none = none
     some = found.cost[chosen] < cost_none
+    cost = xp.where(some, found.cost[chosen], cost_none)
     return FoundPlace(
         gain=xp.where(some, cost_none - found.cost[chosen], 0.0),
-        cost=xp.where(some, found.cost[chosen], cost_none),
+        cost=cost,
         clean=choose(some, kept[chosen], fits.present),
         theta=choose(some, state.best_theta[chosen], theta_none),
         scatter=choose(some, found.scatter[chosen], scatter_none),
-        rival_gap=xp.where(some, rival_cost[rival] - found.cost[chosen], xp.inf),
+        rival_gap=xp.where(some, rival_cost[rival] - cost, xp.inf),
         rival=kept[rival] & some,
         rival_theta=state.best_theta[rival],
         other_rows=xp.where(some, found.law_rows[chosen], 0.0),
