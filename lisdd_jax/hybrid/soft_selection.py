@@ -61,8 +61,8 @@ def holdout_errors(
       ``(S,)``; inf where a support has dependent columns.
     """
     fits = _fit_supports(fit_products, table)
-    directions = jnp.concatenate([-fits.coefficients, jnp.ones((len(table), 1))], axis=1)
-    directions = directions.astype(fit_products.dtype)
+    ones = jnp.ones((len(table), 1), fits.coefficients.dtype)
+    directions = jnp.concatenate([-fits.coefficients, ones], axis=1)
     sums = jnp.einsum("si,ij,sj->s", directions, score_products, directions)
     floor = tolerances.HOLDOUT_TIE(sums.dtype) ** 2 * score_products[-1, -1]
     usable = fits.independent & (num_score > 0)

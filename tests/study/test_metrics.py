@@ -89,7 +89,12 @@ def test_edge_error() -> None:
 
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_abstentions(verdict: Verdict) -> None:
-    answers = {Verdict.CLEAN, Verdict.DISCREPANCY, Verdict.NOT_CERTIFIED}
+    answers = {
+        Verdict.CLEAN,
+        Verdict.DISCREPANCY,
+        Verdict.NOT_CERTIFIED,
+        Verdict.HOLDS_NEARLY,
+    }
     found: Any = SimpleNamespace(verdict=jnp.int32(verdict))
     assert bool(metrics.abstained(found)) == (verdict not in answers)
 
