@@ -56,8 +56,8 @@ class _Scores(NamedTuple):
 def log_two_sided(square: Any, degrees: Any) -> Any:
     """Log of the two-sided tail of Student's t at ``sqrt(square)``.
 
-    For statistics to 8, the tail is too small by 0.2 % at most, and too large by 12 % at most from 5
-    degrees of freedom on, by 2.6 % from 30 on: an error on the safe side.
+    For statistics to 8 it is too small by 0.2 % at most, and too large by at most 13 % from 5
+    degrees of freedom on and 2.6 % from 30 on: an error on the safe side.
 
     References:
       Wallace (1959), Bounds on normal approximations to Student's and the chi-square

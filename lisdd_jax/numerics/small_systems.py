@@ -42,8 +42,10 @@ def solve(gram: Any, moment: Any, tolerance: float) -> Solved:
         usable = table[..., k, k] > tolerance * gram[..., k, k]
         pivot = xp.where(usable, table[..., k, k], 1.0)
         row = xp.where(usable[..., None], table[..., k, :] / pivot[..., None], 0.0)
-        column = table[..., :, k] - xp.where(usable[..., None], _row(unit, k, gram.ndim - 1), 0.0)
-        table = table - column[..., :, None] * row[..., None, :]
+        # The row of the pivot is set: subtracted, it would lose digits by the size of the pivot.
+        here = (_row(unit, k, gram.ndim - 1) > 0) & usable[..., None]
+        others = table - table[..., :, k, None] * row[..., None, :]
+        table = xp.where(here[..., None], row[..., None, :], others)
         independent.append(usable)
     known = xp.stack(independent, axis=-1)
     both = known[..., :, None] & known[..., None, :]

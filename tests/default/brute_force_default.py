@@ -140,3 +140,33 @@ class Cells:
 def two_sided(statistic, degrees):
     """Log of the two-sided tail of Student's t."""
     return np.log(2) + stats.t.logsf(statistic, degrees)
+
+
+def held_out_error(folds, target):
+    """Fitted on either of two folds and scored on the other: ``folds`` and ``target`` are pairs."""
+    total = 0.0
+    for here, there in ((0, 1), (1, 0)):
+        weights = fit(folds[here], target[here])[0]
+        total += float(np.sum((target[there] - folds[there] @ weights) ** 2))
+    return total
+
+
+def all_supports(num_terms, max_terms):
+    """Positions of every support, by size."""
+    sizes = range(1, max_terms + 1)
+    return [list(s) for k in sizes for s in itertools.combinations(range(num_terms), k)]
+
+
+def smallest_within(errors, supports, tolerance):
+    """Position of the lowest error of the smallest size within the tolerance (equation 11)."""
+    within = [i for i, error in enumerate(errors) if error <= (1 + tolerance) * min(errors)]
+    size = min(len(supports[i]) for i in within)
+    return min((i for i in within if len(supports[i]) == size), key=lambda i: errors[i]), within
+
+
+def partial_f(design, extra, response):
+    """Partial F of added columns, with its degrees of freedom."""
+    wide = np.column_stack([design, extra])
+    before, after = residual_sum(design, response), residual_sum(wide, response)
+    df_num, df_den = rank_of(wide) - rank_of(design), len(response) - rank_of(wide)
+    return (before - after) / df_num / (after / df_den), df_num, df_den

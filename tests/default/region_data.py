@@ -1,0 +1,68 @@
+"""Rows in regions and folds, for the tests of the form and its certificate."""
+
+from typing import NamedTuple
+
+import numpy as np
+from cell_data import THETA, products
+
+from lisdd_jax.default.form import Sums
+from lisdd_jax.default.layout import ColumnLayout
+
+LAYOUT = ColumnLayout(num_physics=2, num_terms=3)
+
+
+class RegionRows(NamedTuple):
+    """Rows of regions and outside.
+
+    Attributes:
+      columns: ``(n, m)`` of ``[1, axis, physics, terms, response]``.
+      region: ``(n,)`` int; the number of regions outside.
+      fold: ``(n,)`` int, 0 or 1.
+      sums: of the same rows.
+    """
+
+    columns: np.ndarray
+    region: np.ndarray
+    fold: np.ndarray
+    sums: Sums
+
+    def part(self, region, fold=None):
+        """Rows of a region, of one fold or both."""
+        chosen = self.region == region
+        return self.columns[chosen if fold is None else chosen & (self.fold == fold)]
+
+    @property
+    def num_regions(self):
+        return len(self.sums.gram) - 1
+
+
+def region_rows(seed, sizes, effects, *, everywhere=None, noise=0.5, scale=None):
+    """Rows of regions, the last of ``sizes`` outside.
+
+    Args:
+      seed: of the random numbers.
+      sizes: rows of every region and outside.
+      effects: of every region, function of its columns that is added to the response.
+      everywhere: the same on all rows.
+      noise: standard deviation.
+      scale: ``(R + 1,)`` factors of all columns; 1 where None.
+    """
+    rng = np.random.default_rng(seed)
+    num, last = sum(sizes), len(sizes) - 1
+    region = np.repeat(np.arange(last + 1), sizes)
+    fold = rng.permutation(num) % 2
+    axis, terms = rng.uniform(-1.7, 1.7, num), rng.normal(size=(num, 3))
+    physics = rng.normal(size=(num, 2))
+    terms[:, 1] += 0.5 * physics[:, 0]
+    response = physics @ THETA[:2] + noise * rng.normal(size=num)
+    columns = np.column_stack([np.ones(num), axis, physics, terms, response])
+    for r, effect in enumerate(effects):
+        columns[region == r, -1] += effect(columns[region == r])
+    if everywhere is not None:
+        columns[:, -1] += everywhere(columns)
+    if scale is not None:
+        columns = columns * np.asarray(scale)[region][:, None]
+    gram, count = products(columns, 2 * region + fold, 2 * last + 2)
+    size = LAYOUT.size
+    sums = Sums(gram.reshape(last + 1, 2, size, size), count.reshape(last + 1, 2))
+    return RegionRows(columns, region, fold, sums)

@@ -1,0 +1,86 @@
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from lisdd_jax.numerics import hosted
+
+
+def test_namespace_is_that_of_the_arrays():
+    assert hosted.namespace(np.ones(2), np.float64(1)) is np
+    assert hosted.namespace(np.ones(2), jnp.ones(2)) is jnp
+    assert hosted.namespace(jnp.ones(2)) is jnp
+
+
+def test_traced_values_are_not_known():
+    seen = []
+
+    @jax.jit
+    def look(x):
+        seen.append(hosted.is_known({"x": x, "one": np.ones(1)}))
+        assert hosted.to_host(x) is x
+        return x
+
+    look(jnp.ones(3))
+    assert seen == [False]
+    assert hosted.is_known({"x": jnp.ones(3)})
+    assert hosted.is_known(())
+
+
+def test_known_trees_come_to_the_host():
+    tree = {"a": jnp.arange(3), "b": (np.ones(2), None)}
+    found = hosted.to_host(tree)
+    assert isinstance(found["a"], np.ndarray)
+    assert found["a"].tolist() == [0, 1, 2]
+    assert found["b"][1] is None
+
+
+@pytest.mark.parametrize("num", [0, 1, 5])
+def test_repeat(num):
+    def step(state):
+        return 2 * state[0], state[1] + state[0]
+
+    first = (np.arange(1.0, 3.0), np.zeros(2))
+    found = hosted.repeat(num, step, first)
+    np.testing.assert_array_equal(found[0], first[0] * 2**num)
+    np.testing.assert_array_equal(found[1], first[0] * (2**num - 1))
+    assert isinstance(found[0], np.ndarray)
+    traced = jax.jit(partial(hosted.repeat, num, step))(jax.tree.map(jnp.asarray, first))
+    for left, right in zip(traced, found, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("condition", [False, True])
+def test_one_of_two_trees(condition):
+    trees = ({"x": np.ones(2), "y": np.int64(3)}, {"x": np.zeros(2), "y": np.int64(4)})
+    expected = trees[0] if condition else trees[1]
+    host = hosted.choose(np.bool_(condition), *trees)
+    traced = jax.jit(hosted.choose)(condition, *jax.tree.map(jnp.asarray, trees))
+    for found in (host, traced):
+        np.testing.assert_array_equal(found["x"], expected["x"])
+        assert found["y"] == expected["y"]
+
+
+@pytest.mark.parametrize("condition", [False, True])
+def test_work_is_done_only_if_needed(condition):
+    calls = []
+
+    def work(state):
+        calls.append(None)
+        return state + 1
+
+    found = hosted.only_if(np.bool_(condition), work, np.zeros(2))
+    np.testing.assert_array_equal(found, np.full(2, float(condition)))
+    assert len(calls) == condition
+    traced = jax.jit(lambda flag, x: hosted.only_if(flag, work, x))(condition, jnp.zeros(2))
+    np.testing.assert_array_equal(traced, found)
+
+
+def test_log_of_the_normal_distribution_function():
+    values = np.array([-40.0, -3.0, 0.0, 2.0, 10.0])
+    for found in (hosted.log_ndtr(values), hosted.log_ndtr(jnp.asarray(values))):
+        np.testing.assert_allclose(found, stats.norm.logcdf(values), rtol=1e-9)
+    assert hosted.log_ndtr(np.float64(0)) == pytest.approx(np.log(0.5))
