@@ -229,11 +229,9 @@ def row_flags(name: str, value: Any, num_rows: int) -> jax.Array:
 
 def mask_array(mask: Any, num_rows: int) -> jax.Array:
     """The mask as ``(n,)`` bool, all True where None."""
-    return (
-        jax.device_put(np.ones(num_rows, bool))
-        if mask is None
-        else row_flags("mask", mask, num_rows)
-    )
+    if mask is None:
+        return jax.device_put(np.ones(num_rows, bool))
+    return row_flags("mask", mask, num_rows)
 
 
 def _check_row_shape(name: str, array: Any, num_rows: int) -> None:
