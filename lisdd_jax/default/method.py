@@ -146,7 +146,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     ordered = live if known else lax.stop_gradient(live)
     look = first_look.look(ordered, layout)
     unit = to_host(ordered.unit)
-    floor = to_host(_rounding_variance(data, ordered.unit))
+    floor = to_host(_rounding_variance(data if known else lax.stop_gradient(data), ordered.unit))
     state = Known(to_host(look), floor, config.negligible / unit, config.alpha)
 
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:
