@@ -19,6 +19,16 @@ NUM, CELLS = 90, 6
 # slope agrees with none. The selected estimator has kinks, so few steps fit it.
 SMOOTH_STEPS, HARD_STEPS = (1e-5, 1e-6, 1e-7), (1e-6,)
 LEAST_COMPARED = 50
+# What the default method makes of its final sums; noise, ends and errors come from the search.
+OF_FINAL_SUMS = (
+    "coefficients",
+    "cell_statistic",
+    "cell_log_p",
+    "cell_rms",
+    "region_coefficients",
+    "statistic",
+    "log_p",
+)
 UNDEFINED = -1.0
 EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)
 KEY = jax.random.key(11)
@@ -162,14 +172,15 @@ def assert_small(errors, least, undefined=()):
 
 
 @pytest.mark.parametrize(
-    "config, num, undefined",
-    [(PUBLISHED, 75, ("p_robust",)), (DEFAULT, 130, ())],
+    "config, num, undefined, names",
+    [(PUBLISHED, 75, ("p_robust",), ()), (DEFAULT, 90, (), OF_FINAL_SUMS)],
     ids=["published", "default"],
 )
-def test_the_selected_estimator_against_finite_differences(config, num, undefined):
+def test_the_selected_estimator_against_finite_differences(config, num, undefined, names):
     """So many problems that each number is defined, and compared, in 50 of them."""
     found = compare(partial(hard, config), range(num), HARD_STEPS, kinked=True)
-    assert_small(found, least=0.9 * num, undefined=undefined)
+    chosen = {name: each for name, each in found.items() if not names or name in names}
+    assert_small(chosen, least=0.9 * num, undefined=undefined)
 
 
 @pytest.mark.parametrize(
