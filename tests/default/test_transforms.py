@@ -8,7 +8,6 @@ import pytest
 
 from lisdd_jax.config import Config
 from lisdd_jax.diagnosis import diagnose
-from lisdd_jax.results import Verdict
 
 EDGES = jnp.linspace(-3.3, 3.3, 15)
 KEY = jax.random.key(7)
