@@ -152,8 +152,8 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:
         gram, count = to_host(rows.sum_kept_rows(ordered, look.cells, keep))
         survey = survey_cells(gram, count, state, layout)
-        theta = survey.place.theta
-        return survey, rows.keep_near_law(ordered, look, theta, survey.scale, layout)
+        law = (survey.place.theta, survey.place.clean)
+        return survey, rows.keep_near_law(ordered, look, *law, survey.scale, layout)
 
     survey, keep = _repeat_until_settled(work, look.keep, known)
     task = Task(live, ordered, look, keep, state, survey, layout, config)

@@ -217,11 +217,17 @@ def _unless_many(
 
 
 def near_law(
-    residual: jax.Array, local: jax.Array, scale: jax.Array, cell: jax.Array, num_cells: int
+    residual: jax.Array,
+    local: jax.Array,
+    scale: jax.Array,
+    cell: jax.Array,
+    num_cells: int,
+    clean: jax.Array,
 ) -> jax.Array:
-    """Rows to keep once a law is known: those near to it, in cells whose bulk obeys it.
+    """Rows to keep once a law is known: those near to it, in cells that obey it.
 
-    A cell most of which lies elsewhere keeps the rows near to its own fit.
+    Other cells keep the rows near to their own fit: judged about the law, they would lose those
+    rows that show best what is wrong there. So do cells most of which lies elsewhere.
 
     Args:
       residual: ``(n,)`` of the law.
@@ -229,6 +235,7 @@ def near_law(
       scale: ``(num_cells,)`` noise scales.
       cell: ``(n,)`` int.
       num_cells: static.
+      clean: ``(num_cells,)`` bool, cells that obey the law.
 
     Returns:
       ``(n,)`` bool.
@@ -237,4 +244,5 @@ def near_law(
     ones = used.astype(residual.dtype)
     count = cell_sums.cell_totals(ones[:, None], cell, num_cells)[:, 0]
     near = used & (jnp.abs(residual) <= CUT * per_row(scale, cell))
+    near = jnp.where(jnp.append(clean, False)[cell], near, local)
     return _unless_many(near, local, cell, count)

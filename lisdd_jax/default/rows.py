@@ -47,11 +47,19 @@ def residual_of(rows: Ordered, theta: jax.Array, layout: ColumnLayout) -> jax.Ar
 @partial(jax.jit, static_argnames="layout")
 @full_precision
 def keep_near_law(
-    rows: Ordered, look: FirstLook, theta: jax.Array, scale: jax.Array, layout: ColumnLayout
+    rows: Ordered,
+    look: FirstLook,
+    theta: jax.Array,
+    clean: jax.Array,
+    scale: jax.Array,
+    layout: ColumnLayout,
 ) -> jax.Array:
-    """Rows to keep once a law is known, ``(n,)`` bool; ``scale (K,)`` of the cells."""
+    """Rows to keep once a law ``theta (p,)`` is known, ``(n,)`` bool.
+
+    ``clean (K,)`` are the cells that obey it, ``scale (K,)`` the cells' noise scales.
+    """
     residual = residual_of(rows, theta, layout)
-    return outliers.near_law(residual, look.keep, scale, look.cells.of_row, MOST_CELLS)
+    return outliers.near_law(residual, look.keep, scale, look.cells.of_row, MOST_CELLS, clean)
 
 
 class OpenRegions(NamedTuple):
