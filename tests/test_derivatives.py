@@ -19,15 +19,18 @@ NUM, CELLS = 90, 6
 # slope agrees with none. The selected estimator has kinks, so few steps fit it.
 SMOOTH_STEPS, HARD_STEPS = (1e-5, 1e-6, 1e-7), (1e-6,)
 LEAST_COMPARED = 50
-# What the default method makes of its final sums; noise, ends and errors come from the search.
+# What the default method makes of its final sums; ends, held-out errors and the evidence of places
+# come from the search, and errors of estimates hold the scatter of the law as it is.
 OF_FINAL_SUMS = (
     "coefficients",
     "cell_statistic",
     "cell_log_p",
     "cell_rms",
     "region_coefficients",
+    "scale",
     "statistic",
     "log_p",
+    "p_robust",
 )
 UNDEFINED = -1.0
 EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)

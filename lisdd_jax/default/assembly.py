@@ -193,9 +193,7 @@ def make_certificate(
     )
 
 
-def make_form(
-    found: Findings, regions: results.Regions, test: results.Certificate, max_terms: int
-) -> results.Form:
+def make_form(found: Findings, regions: results.Regions, test: results.Certificate) -> results.Form:
     """The mechanism of the region that stands out most."""
     xp = namespace(found.variance)
     main = xp.argmax(xp.where(regions.present, found.gains, -1.0))
@@ -208,7 +206,6 @@ def make_form(
         status_if(~found.form.usable[main] & ~nothing, Status.NO_USABLE_TERMS),
         status_if(xp.any(xp.isinf(errors)) & ~nothing, Status.RANK_DEFICIENT_TERMS),
     )
-    del max_terms
     return results.Form(
         support=regions.support[main],
         coefficients=regions.coefficients[main],
@@ -276,7 +273,7 @@ def assemble(found: Findings, units: Units, num_rows: Any, config: Config) -> re
     cells = make_cells(found, units, config.alpha_cell)
     regions = make_regions(found, units)
     test = make_certificate(found, cells, num_terms, config)
-    form = make_form(found, regions, test, config.max_terms)
+    form = make_form(found, regions, test)
     law, unit = found.law, units.response
     table = xp.asarray(supports(num_terms, config.max_terms))
     assert sizes(num_terms, config.max_terms).size == len(table)

@@ -64,7 +64,9 @@ def log_two_sided(square: Any, degrees: Any) -> Any:
       distributions, Annals of Mathematical Statistics 30.
     """
     xp = namespace(square)
-    normal = xp.sqrt(degrees * xp.log1p(square / degrees)) * (8 * degrees + 1) / (8 * degrees + 3)
+    normal = (
+        hosted.root(degrees * xp.log1p(square / degrees)) * (8 * degrees + 1) / (8 * degrees + 3)
+    )
     return hosted.log_ndtr(-normal) + float(np.log(2))
 
 
@@ -128,8 +130,8 @@ def test_exactness(
     weight = xp.where(present, 1 / xp.where(present, steady, 1.0), 0.0)
     found = scores(gram, fits.num_rows, weight, slice(2, 2 + num_physics))
     # A discrepancy of this size adds to no score more than its own length (triangle inequality).
-    length = floor * xp.sqrt(xp.maximum(spans(fits.num_rows * weight), 0.0))
-    squares = xp.maximum(xp.sqrt(found.square) - length[None], 0.0) ** 2 / inflation
+    length = floor * hosted.root(spans(fits.num_rows * weight))
+    squares = xp.maximum(hosted.root(found.square) - length[None], 0.0) ** 2 / inflation
     distinct = distinct_directions(gram)
     basic = distinct & (np.arange(len(distinct)) < num_physics + 2)
     size = len(fits.num_rows) + 1

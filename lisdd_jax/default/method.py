@@ -32,7 +32,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_rows
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
-from lisdd_jax.default.survey import Known, Survey, survey_cells
+from lisdd_jax.default.survey import Known, Survey, survey_cells, weights_of_cells, with_derivatives
 from lisdd_jax.default.task import Standing, Task
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
@@ -159,8 +159,12 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     task = Task(live, ordered, look, keep, state, survey, layout, config)
     stands = _take_regions(task)
     region, settled, form = _find_regions(task, stands)
+    if not known:
+        gram, count = rows.sum_kept_rows(live, look.cells, keep)
+        task = task._replace(survey=with_derivatives(survey, gram, count, state, layout))
+    weights = weights_of_cells(task.survey, state)
     final = to_host(
-        sum_final(live, look, region, settled, stands.theta, stands.weights, layout, data.num_cells)
+        sum_final(live, look, region, settled, stands.theta, weights, layout, data.num_cells)
     )
     return conclude(task, stands, form, to_host(settled), final, data, before)
 
@@ -180,7 +184,6 @@ def _take_regions(task: Task) -> Standing:
         fits, place, survey.least_scatter, trusted, members, task.layout.physics
     )
     members = members & (-gains < log_alpha)[:, None]
-    noise = xp.where(fits.present, fits.variance / look.dependence.rows, 1.0)
     return Standing(
         certified=certified,
         members=members,
@@ -190,7 +193,6 @@ def _take_regions(task: Task) -> Standing:
         clean=xp.where(certified, place.clean, fits.present),
         theta=xp.where(certified, place.theta, place.theta_all),
         scatter=xp.where(certified, place.scatter, place.scatter_all),
-        weights=survey.variance / noise,
     )
 
 

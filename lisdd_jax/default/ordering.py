@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import outliers
@@ -79,7 +80,8 @@ def order_rows(key: jax.Array, data: Dataset) -> Ordered:
     step = physics @ clipped / count
     initial, left = initial + step, clipped - step @ physics
     unit = scaling.root(jnp.sum(left**2) / count)
-    unit = jnp.where(unit > 0, unit, 1.0)
+    # No result depends on where the response is counted from, nor in which unit.
+    initial, unit = lax.stop_gradient((initial, jnp.where(unit > 0, unit, 1.0)))
     residual = jnp.where(used, (response - initial @ physics) / unit, 0.0)
     terms = data.features[order].T
     term_scale = scaling.column_norms(terms / jnp.sqrt(count), axis=1)

@@ -87,6 +87,36 @@ class Known(NamedTuple):
     alpha: Any
 
 
+def weights_of_cells(survey: Survey, known: Known) -> Any:
+    """Weights ``(K,)`` of rows in the robust test, by the cells' own noise."""
+    xp = namespace(survey.variance)
+    own = survey.fits.variance / known.look.dependence.rows
+    return survey.variance / xp.where(survey.fits.present, own, 1.0)
+
+
+def with_derivatives(
+    survey: Survey, gram: Any, count: Any, known: Known, layout: ColumnLayout
+) -> Survey:
+    """The same survey with noise and exactness as functions of sums that carry derivatives.
+
+    Args:
+      survey: of the same sums, where they carry none.
+      gram, count, known, layout: as for ``survey_cells``.
+    """
+    xp = namespace(gram)
+    look, depend = known.look, known.look.dependence
+    plain, noise, _ = fit_every_cell(gram, count, known.floor, layout.num_physics, look.full)
+    clean = xp.where(survey.place.clean, count, 0.0)
+    inflation = depend.wide / depend.shown
+    return survey._replace(
+        fits=survey.fits._replace(variance=plain.variance * depend.rows / depend.shown),
+        variance=(clean * plain.variance).sum() / xp.maximum(clean.sum(), 1),
+        exactness=test_exactness(
+            gram, plain, noise, layout.num_physics, inflation, known.negligible
+        ),
+    )
+
+
 def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> Survey:
     """Survey the cells.
 

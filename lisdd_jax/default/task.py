@@ -41,7 +41,6 @@ class Standing(NamedTuple):
       gains: ``(R,)`` nats of each.
       clean: ``(K,)`` bool, cells of the law.
       theta: ``(p,)`` the law; ``scatter`` its own.
-      weights: ``(K,)`` of rows in the robust test, by the cells' noise.
     """
 
     certified: Any
@@ -51,4 +50,3 @@ class Standing(NamedTuple):
     clean: Any
     theta: Any
     scatter: Any
-    weights: Any

@@ -55,6 +55,13 @@ def only_if(condition: Any, work: Callable[[State], State], state: State) -> Sta
     return lax.cond(condition, work, lambda same: same, state)
 
 
+def root(values: Any) -> Any:
+    """Square roots, 0 of what is not positive, with derivative 0 there."""
+    xp = namespace(values)
+    positive = values > 0
+    return xp.where(positive, xp.sqrt(xp.where(positive, values, 1.0)), 0.0)
+
+
 def log_ndtr(values: Any) -> Any:
     """Log of the normal distribution function."""
     if isinstance(values, np.ndarray | np.generic):

@@ -86,7 +86,12 @@ def test_rows_near_a_law_stay_where_their_cell_obeys_it():
     residual[7] = 50.0
     local = np.ones(NUM, bool)
     keep = outliers.near_law(
-        jnp.asarray(residual), jnp.asarray(local), jnp.ones(CELLS), jnp.asarray(CELL), CELLS
+        jnp.asarray(residual),
+        jnp.asarray(local),
+        jnp.ones(CELLS),
+        jnp.asarray(CELL),
+        CELLS,
+        jnp.ones(CELLS, bool),
     )
     assert not keep[7]
     assert bool(keep[CELL == 2].all())
