@@ -26,7 +26,7 @@ class Diagnosed(NamedTuple):
     found: Diagnosis
 
 
-def run(
+def diagnose_problem(
     problem: Problem, config: Config | PublishedConfig, *, seed: int = 0, edges: Any = None
 ) -> Diagnosed:
     """Diagnose the rows of a problem.
@@ -95,9 +95,7 @@ def _diagnose(
 def _take(problem: Problem, order: np.ndarray) -> Problem:
     """The rows of a problem in another order."""
     arrays = {
-        name: value[order]
-        for name, value in vars(problem).items()
-        if isinstance(value, np.ndarray)
+        name: value[order] for name, value in vars(problem).items() if isinstance(value, np.ndarray)
     }
     return dataclasses.replace(problem, **arrays)
 

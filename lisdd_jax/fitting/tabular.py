@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from lisdd_jax import validation
@@ -77,14 +76,19 @@ def fit(
         raise TypeError("data must be a table, such as a data frame, got None")
     table, config = as_table(data), check_config(config)
     validation.check_seed("seed", seed)
-    roles = {"block": block, "time": time, "trusted": trusted, "noise_scale": noise_scale}
+    roles: dict[str, Any] = {
+        "block": block,
+        "time": time,
+        "trusted": trusted,
+        "noise_scale": noise_scale,
+    }
     for name, value in {"response": response, "axis": axis, **roles}.items():
         _check_text(name, value)
     asked = _asked(formula, response, physics, axis, table.names)
     problem = from_table(
         table, **vars(asked), library=as_terms(library, _columns(asked, table.names)), **roles
     )
-    problem, found = execution.run(problem, config, seed=seed)
+    problem, found = execution.diagnose_problem(problem, config, seed=seed)
     said = {
         "response": asked.response,
         "physics": list(asked.physics),
@@ -96,7 +100,7 @@ def fit(
         **{name: value for name, value in said.items() if value is not None},
         "intercept": asked.intercept,
         "seed": seed,
-        "float32": not jax.config.jax_enable_x64,
+        "float32": found.scale.dtype == np.float32,
         **execution.settings_record(config),
     }
     return Result(

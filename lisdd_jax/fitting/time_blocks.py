@@ -2,8 +2,8 @@
 
 In an autoregression with correlation ``rho`` of neighbours, the variance of a mean of ``n`` rows is
 estimated from blocks of ``l`` consecutive rows with a relative bias of ``2 rho / ((1 - rho^2) l)``
-and a relative variance of ``2 l / n``, or ``4 l / (3 n)`` where the blocks overlap. The sum of squared
-bias and variance of the latter is least at
+and a relative variance of ``2 l / n``, or ``4 l / (3 n)`` where the blocks overlap. The sum of
+squared bias and variance of the latter is least at
 
     l = (sqrt(6) rho / (1 - rho^2))^(2/3) n^(1/3),
 
