@@ -53,7 +53,7 @@ def pack_result(
         "labels": _pack_array(labels) if plain else list(map(str, labels)),
         **{name: _pack_plain(value) for name, value in words.items()},
     }
-    return {"format": FORMAT, "sha256": _checksum(body), **body}
+    return {"format": FORMAT, "sha256": checksum(body), **body}
 
 
 def unpack_result(content: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def unpack_result(content: Any) -> dict[str, Any]:
             " may have written it"
         )
     body = {name: value for name, value in packed.items() if name not in ("format", "sha256")}
-    if packed.get("sha256") != _checksum(body):
+    if packed.get("sha256") != checksum(body):
         raise ProblemError("the result was changed or damaged after it was written")
     try:
         labels = body.pop("labels")
@@ -103,7 +103,8 @@ def read_content(text_or_path: str | Path) -> Any:
     return files.read_json(text_or_path, "result")
 
 
-def _checksum(body: Mapping[str, Any]) -> str:
+def checksum(body: Mapping[str, Any]) -> str:
+    """SHA-256 of plain objects, in hexadecimal digits."""
     text = json.dumps(body, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -84,9 +84,9 @@ def fit(
     }
     for name, value in {"response": response, "axis": axis, **roles}.items():
         _check_text(name, value)
-    asked = _asked(formula, response, physics, axis, table.names)
+    asked = read_law(formula, response, physics, axis, table.names)
     problem = from_table(
-        table, **vars(asked), library=as_terms(library, _columns(asked, table.names)), **roles
+        table, **vars(asked), library=as_terms(library, law_columns(asked, table.names)), **roles
     )
     problem, found = execution.diagnose_problem(problem, config, seed=seed)
     said = {
@@ -120,14 +120,22 @@ def _check_text(name: str, value: Any) -> None:
         )
 
 
-def _asked(
+def read_law(
     formula: str | None,
     response: str | None,
     physics: str | Sequence[str] | None,
     axis: str | None,
     names: Sequence[str],
 ) -> Formula:
-    """The parts, from either way to say them."""
+    """Response, physics, axis and intercept, from either way to say them.
+
+    Args:
+      formula, response, physics, axis: as for ``fit``.
+      names: of the columns.
+
+    Raises:
+      ExpressionError, ProblemError, TypeError: as ``fit``.
+    """
     given = {"response": response, "physics": physics, "axis": axis}
     said = [name for name, value in given.items() if value is not None]
     if formula is not None:
@@ -162,8 +170,8 @@ def _without_constants(physics: Sequence[Any]) -> tuple[tuple[Any, ...], bool]:
     return tuple(terms), intercept
 
 
-def _columns(asked: Formula, names: Sequence[str]) -> list[str]:
-    """Columns that the physics and the axis use."""
+def law_columns(asked: Formula, names: Sequence[str]) -> list[str]:
+    """Columns that the physics and the axis use, in order of appearance."""
     used = parts.read_parts("physics", asked.physics, names)
     return parts.columns_of([*used, parts.read_term("axis", asked.axis, names)])
 
