@@ -71,6 +71,7 @@ def test_the_same_numbers_as_from_arrays(result):
     assert region.lower_from < 20 < region.lower_to
     assert (region.Index, region.open_above) == (1, True)
     assert region.lower == float(found.regions.lower[0])
+    assert region.lower_softness == float(found.regions.softness[0, 0])
 
 
 def test_the_same_numbers_as_the_command_line(result, cli, tmp_path, monkeypatch):

@@ -2,26 +2,38 @@
 
 from typing import Any
 
-from lisdd_jax.report.summary import Summary
+from lisdd_jax.report.summary import Region, Summary
 from lisdd_jax.tables.errors import import_extra
 
 _REGION_COLUMNS = (
-    "lower", "lower_from", "lower_to", "upper", "upper_from", "upper_to", "open_below",
-    "open_above", "count", "formula", "p_value", "log_p_value", "adjusted_p_value", "lacking",
+    "lower", "lower_from", "lower_to", "lower_softness", "open_below",
+    "upper", "upper_from", "upper_to", "upper_softness", "open_above",
+    "count", "formula", "p_value", "log_p_value", "adjusted_p_value", "lacking",
 )  # fmt: skip
 
 
 def regions_frame(summary: Summary) -> Any:
-    """One row per region, numbered from 1; ``lower_from`` to ``lower_to`` is a 95 % interval."""
-    rows = [
-        {
-            **vars(region),
-            **dict(zip(("lower_from", "lower_to"), region.lower_interval, strict=True)),
-            **dict(zip(("upper_from", "upper_to"), region.upper_interval, strict=True)),
-        }
-        for region in summary.regions
-    ]
+    """One row per region, numbered from 1.
+
+    ``lower_from`` to ``lower_to`` is a 95 % interval of the end, ``lower_softness`` the half width
+    over which the correction grows there; see ``report.summary.Region``.
+    """
+    rows = [{**vars(region), **_ends(region)} for region in summary.regions]
     return _frame(rows, _REGION_COLUMNS).set_axis(_numbered(len(rows), "region"))
+
+
+def _ends(region: Region) -> dict[str, float]:
+    sides = zip(
+        ("lower", "upper"),
+        (region.lower_interval, region.upper_interval),
+        region.softness,
+        strict=True,
+    )
+    return {
+        f"{side}_{name}": value
+        for side, interval, softness in sides
+        for name, value in zip(("from", "to", "softness"), (*interval, softness), strict=True)
+    }
 
 
 def terms_frame(summary: Summary) -> Any:
