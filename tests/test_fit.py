@@ -97,7 +97,12 @@ def test_the_same_numbers_as_the_command_line(result, cli, tmp_path, monkeypatch
     ["t + u", ["t", "u"], ["1", "t", "u"], ["t", lisdd_jax.library.Term.from_expression("u")]],
 )
 def test_parts_in_place_of_a_formula(result, physics):
-    assert_same(fit(COLUMNS, None, response="y", physics=physics, axis="t").arrays, result.arrays)
+    found = fit(COLUMNS, None, response="y", physics=physics, axis="t", seed=np.int64(0))
+    assert_same(found.arrays, result.arrays)
+    # Whatever the terms came as, the settings have them in words.
+    told = lisdd_jax.Result.from_json(found.to_json()).config
+    assert [term for term in told["physics"] if term != "1"] == ["t", "u"]
+    assert told["intercept"] is True
 
 
 @pytest.mark.parametrize("physics", ["t + u - 1", ["t", "u", "-1"], ["0", "t", "u"]])

@@ -75,7 +75,7 @@ def fit(
     if data is None:
         raise TypeError("data must be a table, such as a data frame, got None")
     table, config = as_table(data), check_config(config)
-    validation.check_seed("seed", seed)
+    seed = validation.check_seed("seed", seed)
     roles: dict[str, Any] = {
         "block": block,
         "time": time,
@@ -89,17 +89,10 @@ def fit(
         table, **vars(asked), library=as_terms(library, law_columns(asked, table.names)), **roles
     )
     problem, found = execution.diagnose_problem(problem, config, seed=seed)
-    said = {
-        "response": asked.response,
-        "physics": list(asked.physics),
-        "axis": asked.axis,
-        "library": list(problem.library.names),
-        **roles,
-    }
+    said = {**roles, "library": list(problem.library.names), "seed": seed}
     record = {
+        **_in_texts(asked),
         **{name: value for name, value in said.items() if value is not None},
-        "intercept": asked.intercept,
-        "seed": seed,
         "float32": found.scale.dtype == np.float32,
         **execution.settings_record(config),
     }
@@ -174,6 +167,12 @@ def law_columns(asked: Formula, names: Sequence[str]) -> list[str]:
     """Columns that the physics and the axis use, in order of appearance."""
     used = parts.read_parts("physics", asked.physics, names)
     return parts.columns_of([*used, parts.read_term("axis", asked.axis, names)])
+
+
+def _in_texts(asked: Formula) -> dict[str, Any]:
+    """The law in types that JSON has; terms and expressions as their texts."""
+    terms = [str(getattr(term, "source", term)) for term in asked.physics]
+    return {**vars(asked), "physics": terms}
 
 
 def _labels(data: Any, problem: Problem) -> np.ndarray:
