@@ -1,5 +1,7 @@
 """Localized, identifiable sparse discovery of model discrepancy."""
 
+from typing import TYPE_CHECKING, Any
+
 from lisdd_jax.candidates import CandidateRegions, diagnose_regions
 from lisdd_jax.config import Config, PublishedConfig
 from lisdd_jax.diagnosis import diagnose
@@ -13,8 +15,12 @@ from lisdd_jax.statistics.multiplicity import adjust_p_values
 from lisdd_jax.statistics.supports import supports
 from lisdd_jax.statistics.trimmed.fit import TrimmedFit, fit_trimmed
 from lisdd_jax.status import FailedError, Status, describe, raise_if_failed
+from lisdd_jax.version import VERSION
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from lisdd_jax.fitting import Result, fit
+
+__version__ = VERSION
 
 __all__ = [
     "CandidateRegions",
@@ -28,6 +34,7 @@ __all__ = [
     "Form",
     "PublishedConfig",
     "Regions",
+    "Result",
     "Selection",
     "Status",
     "TrimmedFit",
@@ -41,6 +48,7 @@ __all__ = [
     "f_logsf",
     "f_sf",
     "f_test",
+    "fit",
     "fit_clean_regime",
     "fit_trimmed",
     "predict",
@@ -48,3 +56,12 @@ __all__ = [
     "select_form",
     "supports",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What stands on tables and reports is imported when it is first used."""
+    if name in ("Result", "fit"):
+        from lisdd_jax import fitting
+
+        return getattr(fitting, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -172,15 +172,37 @@ def read_json(path: str | Path, kind: str) -> Any:
     return _read(path, kind, "JSON", json.loads)
 
 
+def parse_json(text: str, kind: str) -> Any:
+    """What a text in JSON holds.
+
+    Args:
+      text: all of it.
+      kind: what it holds, as the first word of a complaint.
+
+    Raises:
+      FileError: it is not JSON.
+    """
+    return _parse(text, kind, "JSON", json.loads)
+
+
 def _read(path: str | Path, kind: str, language: str, parse: Callable[[str], Any]) -> Any:
+    named = f"{kind} {str(path)!r}"
     try:
-        return parse(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise FileError(f"{kind} {str(path)!r} cannot be read: it does not exist") from None
+        raise FileError(f"{named} cannot be read: it does not exist") from None
     except OSError as error:
-        raise FileError(f"{kind} {str(path)!r} cannot be read: {error.strerror or error}") from None
+        raise FileError(f"{named} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise FileError(f"{named} is not valid {language}: {error}") from None
+    return _parse(text, named, language, parse)
+
+
+def _parse(text: str, named: str, language: str, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse(text)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{kind} {str(path)!r} is not valid {language}: {error}") from None
+        raise FileError(f"{named} is not valid {language}: {error}") from None
 
 
 def check_keys(kind: str, given: Iterable[str], known: Collection[str]) -> None:

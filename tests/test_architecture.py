@@ -14,7 +14,7 @@ ROOT = REPOSITORY / "lisdd_jax"
 # Imports point to the same line or up in this list; a module of no line has no place yet.
 LAYERS = [
     {"numerics"},
-    {"status", "validation", "files"},
+    {"status", "validation", "files", "version"},
     {"study.engine"},
     {"config", "results"},
     {"expressions"},
@@ -27,6 +27,7 @@ LAYERS = [
     {"hybrid", "tables", "study.experiments"},
     {"study", "study.planning"},
     {"report"},
+    {"fitting"},
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

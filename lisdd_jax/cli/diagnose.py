@@ -1,10 +1,8 @@
 """``lisdd-jax diagnose``: from a table to a verdict."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from rich.console import Console
 
@@ -13,7 +11,8 @@ from lisdd_jax.cli import environment, execution, options, outputs
 from lisdd_jax.cli.arguments import with_settings
 from lisdd_jax.cli.failure import in_sentences
 from lisdd_jax.cli.waiting import waiting
-from lisdd_jax.config import Config, PublishedConfig, mode_of
+from lisdd_jax.config import Config, PublishedConfig
+from lisdd_jax.fitting.execution import settings_record
 from lisdd_jax.report import figures, html, json_report, summarize, terminal
 from lisdd_jax.report.summary import Summary
 from lisdd_jax.tables import SpecError, Table, model, model_format, problem, read_table, spec
@@ -125,9 +124,8 @@ def _diagnose(plan: Spec, spec_file: str | None) -> None:
     with waiting(f"Reading {plan.table}"):
         table = read_table(path, plan.reading())
         data = _read(table, plan)
-    problem.check_problem(data, config.max_terms)
     with waiting("Diagnosing (the first run of its kind compiles)"):
-        found = jax.block_until_ready(execution.run(data, plan, config))
+        data, found = execution.run(data, plan, config)
     record = _record(plan, config)
     summary = summarize(found, data, config=record, version=lisdd_jax.__version__)
     fitted = model.from_diagnosis(found, data)
@@ -164,13 +162,8 @@ def _read(table: Table, plan: Spec) -> Problem:
 def _record(plan: Spec, config: Config | PublishedConfig) -> dict[str, Any]:
     """All that is needed to repeat the run, in types that JSON has."""
     said = {name: value for name, value in vars(plan).items() if name not in ("config", "paper")}
-    settings = {
-        name: value
-        for name, value in dataclasses.asdict(config).items()
-        if isinstance(value, bool | int | float | str)
-    }
     certain = {"seed": plan.seed or 0, "intercept": bool(plan.intercept)}
-    return {**said, **certain, "float32": bool(plan.float32), "mode": mode_of(config), **settings}
+    return {**said, **certain, "float32": bool(plan.float32), **settings_record(config)}
 
 
 def _write_predictions(fitted: Model, table: Table, data: Problem, path: str) -> None:

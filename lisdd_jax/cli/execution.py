@@ -1,21 +1,18 @@
-"""Running a diagnosis on the rows of a problem."""
+"""Running a diagnosis as a specification asks for it."""
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax import diagnosis
 from lisdd_jax.config import Config, PublishedConfig
-from lisdd_jax.results import Diagnosis
+from lisdd_jax.fitting.execution import Diagnosed, diagnose_problem
 from lisdd_jax.statistics import partition
-from lisdd_jax.tables.arguments import optional_arguments
 from lisdd_jax.tables.problem import Problem
 from lisdd_jax.tables.spec import Spec
 
 
-def run(data: Problem, plan: Spec, config: Config | PublishedConfig) -> Diagnosis:
+def run(data: Problem, plan: Spec, config: Config | PublishedConfig) -> Diagnosed:
     """Diagnose the rows of a problem.
 
     Args:
@@ -23,23 +20,12 @@ def run(data: Problem, plan: Spec, config: Config | PublishedConfig) -> Diagnosi
       plan: its seed and cells.
       config: settings.
 
-    Returns:
-      What ``lisdd_jax.diagnose`` returns.
-
     Raises:
-      ProblemError: the diagnosis cannot take a part of the problem into account.
+      ProblemError: no diagnosis can be made from the problem, or the method cannot take a part of
+        it into account.
     """
-    optional = optional_arguments(data, diagnosis.diagnose)
-    return diagnosis.diagnose(
-        data.design,
-        data.response,
-        data.axis,
-        data.features,
-        key=jax.random.key(plan.seed or 0),
-        config=config,
-        edges=_edges(data.axis, plan, config),
-        **optional,
-    )
+    edges = _edges(data.axis, plan, config)
+    return diagnose_problem(data, config, seed=plan.seed or 0, edges=edges)
 
 
 def _edges(axis: np.ndarray, plan: Spec, config: Config | PublishedConfig) -> Any:

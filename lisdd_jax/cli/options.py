@@ -98,7 +98,13 @@ Block = Annotated[
     ),
 ]
 Time = Annotated[
-    str | None, _option("--time", panel=MODEL, help="When a row was measured.", metavar="EXPR")
+    str | None,
+    _option(
+        "--time",
+        panel=MODEL,
+        help="When a row was measured; where neighbours in time correlate, they make blocks.",
+        metavar="EXPR",
+    ),
 ]
 Trusted = Annotated[
     str | None,

@@ -83,7 +83,9 @@ def _run_stages(
     initial = data.frame.solution(jnp.where(failed, 0.0, lax.stop_gradient(hard.coefficients)))
     basis = jnp.where(mask[:, None], data.basis, 0.0)
     about = jnp.where(mask, data.centered - data.basis @ initial, 0.0)
-    regime = soft_regime.fit(basis, about, membership, mask, config.alpha_cell, temperature)
+    regime = soft_regime.fit_soft_regime(
+        basis, about, membership, mask, config.alpha_cell, temperature
+    )
     within = mask & data.in_cells(hard.flagged)
     form = _choose_form(keys[1], data, regime, within, membership, mask, config, temperature)
     unsolved = status_if(~regime.converged & ~failed, Status.NOT_CONVERGED)

@@ -136,7 +136,7 @@ def _start(system: _System) -> jax.Array:
     return lax.while_loop(going_on, step, begin)[0]
 
 
-def fit(
+def fit_soft_regime(
     basis: jax.Array,
     residual: jax.Array,
     membership: jax.Array,

@@ -49,7 +49,12 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
 
 def to_json(summary: Summary, model: Mapping[str, Any] | None = None) -> str:
     """The report as strict JSON text with a final line break."""
-    return json.dumps(to_dict(summary, model), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return json_text(to_dict(summary, model))
+
+
+def json_text(content: Mapping[str, Any]) -> str:
+    """Plain objects as strict JSON text with a final line break."""
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _evidence(found: Evidence) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The report on the terminal: sober, legible without colour and in 80 columns."""
 
+import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,6 +52,13 @@ def print_report(summary: Summary, console: Console, *, source: str = "") -> Non
         console.print(body, width=width, markup=False, highlight=False, emoji=False)
     # Rich fills lines with blanks, which a file or a pipe has no use for.
     console.file.write(re.sub(r" +\n", "\n", capture.get()))
+
+
+def report_text(summary: Summary, *, source: str = "", width: int = 80) -> str:
+    """The report as text without colour, in so many columns; see ``print_report``."""
+    target = io.StringIO()
+    print_report(summary, Console(file=target, width=width, color_system=None), source=source)
+    return target.getvalue()
 
 
 def _parts(

@@ -58,11 +58,34 @@ def parse_formula(text: str, names: Sequence[str]) -> Formula:
         hint = "" if len(pieces) > 1 else "; the axis, along which it may fail, stands after '|'"
         raise ExpressionError(f"{_FORM}, got {tree.shorten(text)!r}{hint}")
     physics, axis = pieces
-    signed = [("+", physics)] if physics in names else list(_summands(physics))
+    parts.read_term("response", response, names)
+    parts.read_term("axis", axis, names)
+    terms, intercept = parse_physics(physics, names)
+    return Formula(response=response, physics=terms, axis=axis, intercept=intercept)
+
+
+def parse_physics(text: str, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """Read what stands between ``~`` and ``|``.
+
+    Args:
+      text: for example ``"workday + max(temp - 18, 0)"``.
+      names: of the columns.
+
+    Returns:
+      The terms without the intercept, and whether there is one.
+
+    Raises:
+      ExpressionError: a term is missing, does not parse, or names an unknown column.
+
+    Example:
+      >>> parse_physics("x + (x - z)^2 - 1", ["x", "z"])
+      (('x', '(x - z)^2'), False)
+    """
+    signed = [("+", text)] if text in names else list(_summands(text))
     terms, intercept = [], True
     for sign, term in signed:
         if not term:
-            raise ExpressionError(f"physics: a term is missing in {tree.shorten(physics)!r}")
+            raise ExpressionError(f"physics: a term is missing in {tree.shorten(text)!r}")
         if term in ("0", "1"):
             intercept = (sign == "+") == (term == "1")
         elif sign == "-":
@@ -72,10 +95,8 @@ def parse_formula(text: str, names: Sequence[str]) -> Formula:
             )
         else:
             terms.append(term)
-    parts.read_term("response", response, names)
-    parts.read_term("axis", axis, names)
     parts.read_parts("physics", terms, names)
-    return Formula(response=response, physics=tuple(terms), axis=axis, intercept=intercept)
+    return tuple(terms), intercept
 
 
 def _split(text: str, mark: str) -> list[str]:

@@ -151,9 +151,7 @@ def predict(model: Model, data: Any) -> Predictions:
       TableError: the table cannot be read, or a column in use holds no numbers.
     """
     table = as_table(data)
-    weighted = [*model.physics, *(w for part in model.corrections for w in part.terms)]
-    if not all(math.isfinite(w.coefficient) for w in weighted):
-        raise ProblemError("the diagnosis left coefficients undefined, so it predicts nothing")
+    weighted = check_defined(model)
     terms = [model.axis, *(w.term for w in weighted)]
     for term in terms:
         expressions.check_columns(source_of(term), table.names)
@@ -177,6 +175,18 @@ def predict(model: Model, data: Any) -> Predictions:
         response=rows.values(model.response) if measured else None,
         notes=(*rows.new_levels(), *_limits(model, axis, corrected)),
     )
+
+
+def check_defined(model: Model) -> list[WeightedTerm]:
+    """All terms of a model; refused where a coefficient is undefined.
+
+    Raises:
+      ProblemError: one is.
+    """
+    weighted = [*model.physics, *(w for part in model.corrections for w in part.terms)]
+    if not all(math.isfinite(w.coefficient) for w in weighted):
+        raise ProblemError("the diagnosis left coefficients undefined, so it predicts nothing")
+    return weighted
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ def to_dict(model: Model) -> dict[str, Any]:
     """The model as plain objects for JSON; an open end and an undefined number are None."""
     return {
         "format": FORMAT,
-        "response": _term_dict(model.response),
-        "axis": _term_dict(model.axis),
+        "response": term_to_dict(model.response),
+        "axis": term_to_dict(model.axis),
         "physics": list(map(_weighted_dict, model.physics)),
         "corrections": [
             {
@@ -34,12 +34,13 @@ def to_dict(model: Model) -> dict[str, Any]:
     }
 
 
-def _term_dict(term: Term) -> dict[str, Any]:
+def term_to_dict(term: Term) -> dict[str, Any]:
+    """A term that is an expression, as plain objects for JSON."""
     return {"name": term.name, "expression": str(term.source)}
 
 
 def _weighted_dict(weighted: WeightedTerm) -> dict[str, Any]:
-    return {**_term_dict(weighted.term), "coefficient": _or_none(weighted.coefficient)}
+    return {**term_to_dict(weighted.term), "coefficient": _or_none(weighted.coefficient)}
 
 
 def _or_none(value: float) -> float | None:
@@ -66,8 +67,8 @@ def from_dict(content: Any) -> Model:
     try:
         lower, upper = map(float, content["range"])
         return Model(
-            response=_read_term(content["response"]),
-            axis=_read_term(content["axis"]),
+            response=term_from_dict(content["response"]),
+            axis=term_from_dict(content["axis"]),
             physics=tuple(map(_read_weighted, content["physics"])),
             corrections=tuple(
                 Correction(
@@ -87,10 +88,11 @@ def from_dict(content: Any) -> Model:
         raise ProblemError(f"the model {what}") from None
 
 
-def _read_term(content: Any) -> Term:
+def term_from_dict(content: Any) -> Term:
+    """The term that ``term_to_dict`` wrote."""
     return Term(content["name"], expressions.parse(content["expression"]))
 
 
 def _read_weighted(content: Any) -> WeightedTerm:
     value = content["coefficient"]
-    return WeightedTerm(_read_term(content), math.nan if value is None else float(value))
+    return WeightedTerm(term_from_dict(content), math.nan if value is None else float(value))

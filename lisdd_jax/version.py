@@ -1,0 +1,3 @@
+"""The version of the package, which reports and saved results bear."""
+
+VERSION = "0.1.0"
