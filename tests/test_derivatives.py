@@ -30,7 +30,6 @@ OF_FINAL_SUMS = (
     "scale",
     "statistic",
     "log_p",
-    "p_robust",
 )
 UNDEFINED = -1.0
 EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)

@@ -65,7 +65,9 @@ def log_two_sided(square: Any, degrees: Any) -> Any:
     """
     xp = namespace(square)
     normal = (
-        hosted.root(degrees * xp.log1p(square / degrees)) * (8 * degrees + 1) / (8 * degrees + 3)
+        hosted.safe_root(degrees * xp.log1p(square / degrees))
+        * (8 * degrees + 1)
+        / (8 * degrees + 3)
     )
     return hosted.log_ndtr(-normal) + float(np.log(2))
 
@@ -130,8 +132,8 @@ def test_exactness(
     weight = xp.where(present, 1 / xp.where(present, steady, 1.0), 0.0)
     found = scores(gram, fits.num_rows, weight, slice(2, 2 + num_physics))
     # A discrepancy of this size adds to no score more than its own length (triangle inequality).
-    length = floor * hosted.root(spans(fits.num_rows * weight))
-    squares = xp.maximum(hosted.root(found.square) - length[None], 0.0) ** 2 / inflation
+    length = floor * hosted.safe_root(spans(fits.num_rows * weight))
+    squares = xp.maximum(hosted.safe_root(found.square) - length[None], 0.0) ** 2 / inflation
     distinct = distinct_directions(gram)
     basic = distinct & (np.arange(len(distinct)) < num_physics + 2)
     size = len(fits.num_rows) + 1

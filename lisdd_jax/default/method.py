@@ -32,7 +32,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_rows
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
-from lisdd_jax.default.survey import Known, Survey, survey_cells, weights_of_cells, with_derivatives
+from lisdd_jax.default.survey import Known, Survey, survey_cells, weights_of_cells, revive_survey
 from lisdd_jax.default.task import Standing, Task
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
@@ -161,7 +161,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     region, settled, form = _find_regions(task, stands)
     if not known:
         gram, count = rows.sum_kept_rows(live, look.cells, keep)
-        task = task._replace(survey=with_derivatives(survey, gram, count, state, layout))
+        task = task._replace(survey=revive_survey(survey, gram, count, state, layout))
     weights = weights_of_cells(task.survey, state)
     final = to_host(
         sum_final(live, look, region, settled, stands.theta, weights, layout, data.num_cells)

@@ -8,7 +8,7 @@ from lisdd_jax.default.form import ChosenForm, about_law
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.numerics import small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace, root
+from lisdd_jax.numerics.hosted import namespace, safe_root
 from lisdd_jax.results import Verdict
 from lisdd_jax.statistics.f_tests import FRatio, f_ratio
 from lisdd_jax.statistics.supports import term_places
@@ -149,7 +149,7 @@ def map_cells(
     df_num = xp.where(known, df_num, 0.0)
     return Map(
         mean=xp.where(empty, xp.nan, gram[:, 0, -1] / number),
-        rms=xp.where(empty, xp.nan, root(gram[:, -1, -1] / number)),
+        rms=xp.where(empty, xp.nan, safe_root(gram[:, -1, -1] / number)),
         misfit=f_ratio(gain, df_num, xp.broadcast_to(degrees.sum(), rank.shape), variance=pooled),
         own_noise=f_ratio(gain, df_num, degrees, variance=variance),
         louder=f_ratio(variance * degrees, degrees, degrees.sum() - degrees, variance=elsewhere),
@@ -254,4 +254,4 @@ def explained_spread(gram: Any, count: Any, theta: Any, layout: ColumnLayout) ->
     total, num = gram.sum(0), xp.maximum(count.sum(), 1)
     square = theta @ total[layout.physics, layout.physics] @ theta / num
     mean = total[0, layout.physics] @ theta / num
-    return root(square - mean**2)
+    return safe_root(square - mean**2)

@@ -94,7 +94,7 @@ def weights_of_cells(survey: Survey, known: Known) -> Any:
     return survey.variance / xp.where(survey.fits.present, own, 1.0)
 
 
-def with_derivatives(
+def revive_survey(
     survey: Survey, gram: Any, count: Any, known: Known, layout: ColumnLayout
 ) -> Survey:
     """The same survey with noise and exactness as functions of sums that carry derivatives.

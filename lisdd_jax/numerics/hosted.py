@@ -55,7 +55,7 @@ def only_if(condition: Any, work: Callable[[State], State], state: State) -> Sta
     return lax.cond(condition, work, lambda same: same, state)
 
 
-def root(values: Any) -> Any:
+def safe_root(values: Any) -> Any:
     """Square roots, 0 of what is not positive, with derivative 0 there."""
     xp = namespace(values)
     positive = values > 0
