@@ -32,7 +32,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_rows
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
-from lisdd_jax.default.survey import Known, Survey, survey_cells, weights_of_cells, revive_survey
+from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
 from lisdd_jax.default.task import Standing, Task
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
