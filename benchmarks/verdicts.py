@@ -1,0 +1,200 @@
+"""Verdicts of the default method on simulated settings: sound laws, places, weak faults and more.
+
+Run ``python benchmarks/verdicts.py GENERATOR [--replications 200] [--only GROUP]``, where GENERATOR
+is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns a function of a NumPy
+generator that gives the arrays ``X, y, z, F`` and the coefficients ``beta``. Data set ``i`` of a
+setting is drawn by ``default_rng([7, i])``. Groups: sound, place, weak, everywhere, dependence,
+majority. Shares have a standard error of at most ``0.5 / sqrt(replications)``.
+"""
+
+import argparse
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lisdd_jax import Diagnosis, Verdict, diagnose
+
+INF = np.inf
+BLOCK = 25
+
+
+class Setting(NamedTuple):
+    """A setting of the generator.
+
+    Attributes:
+      group, name: what it shows.
+      options: of ``make``.
+      truth: intervals of the axis on which the law is wrong.
+      optional: further arguments of ``diagnose``, as a function of the arrays.
+    """
+
+    group: str
+    name: str
+    options: dict[str, Any]
+    truth: tuple[tuple[float, float], ...] = ()
+    optional: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}
+
+
+def random_walk(rng: np.random.Generator, num: int) -> np.ndarray:
+    """An axis that wanders."""
+    return np.cumsum(rng.standard_normal(num))
+
+
+def sound() -> Iterator[Setting]:
+    """The law holds."""
+    for num in (100, 200, 500, 2000):
+        for size in (1, 3, 6):
+            yield Setting("sound", f"n {num}, p {size}", {"n": num, "p": size})
+        for noise in ("t3", "logn", "mult", "outpos", "outclus"):
+            yield Setting("sound", f"n {num}, noise {noise}", {"n": num, "noise": noise})
+        for axis in ("logn", "int", "ties", "norm"):
+            yield Setting("sound", f"n {num}, axis {axis}", {"n": num, "axis": axis})
+
+
+def place() -> Iterator[Setting]:
+    """A place stands out."""
+
+    def step(name: str, size: float, low: float, high: float, **options: Any) -> Setting:
+        regions = [(low, high, {0: size})]
+        return Setting("place", name, {"regs": regions, **options}, ((low, high),))
+
+    for size in (2.0, 4.0, 6.0, 10.0):
+        yield step(f"step {size:g} from 7", size, 7, INF)
+    yield step("step 1 on 4 to 6", 1.0, 4, 6)
+    yield step("step 2 on 4 to 6", 2.0, 4, 6)
+    yield step("step 2 on 4 to 6, n 200", 2.0, 4, 6, n=200)
+    yield step("step 2 on 4 to 6, n 100", 2.0, 4, 6, n=100)
+    ends = ((-INF, 2.0), (8.0, INF))
+    for noise in ("gauss", "out", "outpos"):
+        for size in (2.0, 4.0):
+            regions = [(-INF, 2, {0: size}), (8, INF, {0: -size})]
+            name = f"steps +-{size:g} at the ends, noise {noise}"
+            yield Setting("place", name, {"regs": regions, "noise": noise}, ends)
+        regions = [(-INF, 2, {2: 2.0}), (8, INF, {3: 2.0})]
+        yield Setting(
+            "place", f"z^2 left, sine right, noise {noise}", {"regs": regions, "noise": noise}, ends
+        )
+
+
+def weak() -> Iterator[Setting]:
+    """Faults of half a noise scale."""
+    yield Setting("weak", "sound", {})
+    yield Setting("weak", "step .5 on 4 to 6", {"regs": [(4, 6, {0: 0.5})]}, ((4, 6),))
+    yield Setting("weak", "step .5 from 7", {"regs": [(7, INF, {0: 0.5})]}, ((7, INF),))
+    ramp = {"miss": lambda z, X: 0.25 * np.maximum(z - 6, 0)}
+    slope = {"miss": lambda z, X: 0.5 * X[:, 1] * (z >= 6)}
+    yield Setting("weak", "ramp .25 from 6", ramp, ((6, INF),))
+    yield Setting("weak", "slope + .5 from 6", slope, ((6, INF),))
+
+
+def everywhere() -> Iterator[Setting]:
+    """Terms that act on all rows."""
+    faults = {
+        "sin(1.5 z)": lambda z, X: np.sin(1.5 * z),
+        "x1^2": lambda z, X: X[:, 1] ** 2,
+        "0.1 z^2": lambda z, X: 0.1 * z**2,
+    }
+    for name, fault in faults.items():
+        yield Setting("everywhere", name, {"miss": fault})
+
+
+def dependence() -> Iterator[Setting]:
+    """Rows that depend on each other, without and with blocks."""
+
+    def blocks(arrays: dict[str, Any]) -> dict[str, Any]:
+        return {"block": np.arange(len(arrays["y"])) // BLOCK}
+
+    for rho in (0.5, 0.8, 0.9):
+        axes = {"sorted": {"sortz": True}, "random walk": {"axis": random_walk}, "fast": {}}
+        for kind, options in axes.items():
+            made = {"noise": f"ar{rho}", **options}
+            yield Setting("dependence", f"AR({rho}), {kind} axis", made)
+            yield Setting("dependence", f"AR({rho}), {kind} axis, blocks", made, (), blocks)
+
+
+def majority() -> Iterator[Setting]:
+    """Most rows are wrong by what the physics spans, without and with trusted rows."""
+
+    def trust(arrays: dict[str, Any]) -> dict[str, Any]:
+        return {"trusted": arrays["z"] < 3}
+
+    step = {"regs": [(4, INF, {0: 2.0})]}
+    slope = {"miss": lambda z, X: 2 * X[:, 1] * (z >= 3.5)}
+    for name, made, low in (("+ 2 on 60 %", step, 4.0), ("slope + 2 on 65 %", slope, 3.5)):
+        yield Setting("majority", name, made, ((low, INF),))
+        yield Setting("majority", f"{name}, trusted below 3", made, ((low, INF),), trust)
+
+
+GROUPS = (sound, place, weak, everywhere, dependence, majority)
+
+
+def run(setting: Setting, make: Callable[..., Any], replications: int) -> Iterator[dict[str, Any]]:
+    """What is counted of every data set."""
+    draw = make(**setting.options)
+    for i in range(replications):
+        arrays = draw(np.random.default_rng([7, i]))
+        names = ("X", "y", "z", "F")
+        key = jax.random.key(i)
+        found = diagnose(*(arrays[name] for name in names), key=key, **setting.optional(arrays))
+        yield count(found, arrays, setting.truth)
+
+
+def count(
+    found: Diagnosis, arrays: dict[str, Any], intervals: tuple[tuple[float, float], ...]
+) -> dict[str, Any]:
+    """The verdict, the place, and whether 95 % intervals of the physics cover."""
+    axis = arrays["z"]
+    truth = np.zeros(len(axis), bool)
+    for low, high in intervals:
+        truth |= (axis >= low) & (axis < high)
+    inside = np.asarray(found.regions.contains(axis)).any(0)
+    overlap = (inside & truth).sum() / max((inside | truth).sum(), 1)
+    error = np.sqrt(np.diag(found.covariance))
+    covered = np.abs(np.asarray(found.coefficients) - arrays["beta"]) <= 1.96 * error
+    verdict = Verdict(int(found.verdict))
+    placed = bool(found.place.certified)
+    said = verdict in (Verdict.DISCREPANCY, Verdict.AMBIGUOUS_REGIME)
+    return {
+        "verdict": verdict.name,
+        "certified": placed and said,
+        "right": placed and overlap >= 0.7,
+        "wrong": placed and overlap < 0.3,
+        "coverage": covered.mean(),
+        "named": bool(found.dependence.significant),
+    }
+
+
+def main() -> None:
+    """Print one line per setting."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("generator", type=Path)
+    parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument("--only", choices=[group.__name__ for group in GROUPS])
+    options = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    module = importlib.util.spec_from_file_location("generator", options.generator)
+    generator = importlib.util.module_from_spec(module)
+    module.loader.exec_module(generator)
+    print("group | setting | certified | right | wrong | coverage | dependence named | verdicts")
+    for group in GROUPS:
+        if options.only not in (None, group.__name__):
+            continue
+        for setting in group():
+            found = list(run(setting, generator.make, options.replications))
+            names, counts = np.unique([one["verdict"] for one in found], return_counts=True)
+            verdicts = ", ".join(
+                f"{name} {k / len(found):.3f}" for name, k in zip(names, counts, strict=True)
+            )
+            shares = " | ".join(
+                f"{np.mean([one[key] for one in found]):.3f}"
+                for key in ("certified", "right", "wrong", "coverage", "named")
+            )
+            print(f"{setting.group} | {setting.name} | {shares} | {verdicts}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
