@@ -1,0 +1,59 @@
+"""The default method stopped after each of its passes over rows, on one table with two faults."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import rows_data as data
+
+from lisdd_jax import dataset
+from lisdd_jax.default import first_look, ordering, rows
+from lisdd_jax.default.cells import MOST_CELLS
+from lisdd_jax.default.layout import ColumnLayout
+
+LAYOUT = ColumnLayout(3, 7)
+MASK = np.arange(data.NUM) % 9 != 4
+BAD = 11
+
+
+def table():
+    """A step from 7 on and one gross error, some rows out of use."""
+    made = data.straight(3, data.step(3.0, 7))
+    response = made.response.copy()
+    response[BAD] += 60.0
+    return made._replace(response=response)
+
+
+class Stages(NamedTuple):
+    """What the first passes hand on."""
+
+    rows: Any
+    look: Any
+    theta: Any
+    region: Any
+    sums: Any
+
+
+@functools.lru_cache(maxsize=1)
+def stages():
+    """The passes up to open regions, the law being the truth and the region the last cells."""
+    source = table()
+    trusted = source.axis < 3
+    arrays = dataset.check_arguments(*source, num_cells=8, mask=MASK, trusted=trusted)
+    made, _ = jax.jit(dataset.prepare)(**arrays)
+    ordered = ordering.order_rows(jax.random.key(0), made)
+    look = first_look.look(ordered, LAYOUT)
+    sound = np.flatnonzero(MASK & (source.axis < 7) & (np.arange(data.NUM) != BAD))
+    place = np.argsort(np.asarray(ordered.order))
+    columns = np.asarray(ordered.columns)[:, place[sound]]
+    theta = jnp.asarray(np.linalg.lstsq(columns[LAYOUT.physics].T, columns[-1])[0])
+    members = np.zeros((4, MOST_CELLS), bool)
+    members[0] = np.asarray(look.places)[:-1] >= 6.5
+    members[0, int(look.cells.num) :] = False
+    scale = jnp.full(MOST_CELLS, look.scale)
+    region, sums = rows.open_regions(
+        ordered, look.cells, jnp.asarray(members), look.keep, theta, scale, look.scale**2, LAYOUT
+    )
+    return Stages(ordered, look, theta, region, sums)

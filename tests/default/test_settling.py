@@ -1,0 +1,51 @@
+"""The final ends, and which rows serve what."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import stages as passes
+
+from lisdd_jax.default import rows
+from lisdd_jax.default.settling import settle
+
+
+@functools.lru_cache(maxsize=1)
+def settled():
+    found = passes.stages()
+    use = np.zeros((4, passes.LAYOUT.size - 1), bool)
+    use[0, 0] = True
+    begin = (found.region.spans.start, found.region.spans.stop)
+    placed, _ = rows.move_ends(
+        found.rows, found.region, jnp.asarray(use), jnp.zeros((), bool), begin
+    )
+    clean = jnp.asarray(np.asarray(found.look.places)[:-1] < 6.5)
+    return settle(found.rows, found.look, found.region, placed, clean, found.look.scale**2)
+
+
+def test_the_end_is_where_the_step_is():
+    found = settled()
+    assert abs(float(found.lower[0]) - 7) < 0.1
+    assert np.isinf(found.upper[0])
+    assert found.lower_interval[0, 0] <= 7.05
+    assert found.lower_interval[0, 1] >= 6.95
+    assert np.isnan(found.upper_interval[0]).all()
+    assert np.isnan(found.lower[1])
+
+
+def test_every_row_serves_one_side():
+    found, before = settled(), passes.stages()
+    axis = np.asarray(before.rows.axis)
+    inside = np.asarray(found.slot) == 0
+    used = np.isfinite(axis)
+    np.testing.assert_array_equal(inside[used], axis[used] >= float(found.lower[0]))
+    assert int(found.num_rows[0]) == (inside & used).sum()
+    assert not (np.asarray(found.law) & inside).any()
+    law = axis[np.asarray(found.law)]
+    assert law.max() < float(found.lower_interval[0, 1])
+
+
+def test_outliers_are_named_in_the_order_of_the_record():
+    outlier = np.flatnonzero(np.asarray(settled().outlier))
+    assert passes.BAD in outlier
+    assert len(outlier) <= 3
