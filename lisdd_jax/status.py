@@ -163,8 +163,9 @@ def raise_if_failed(result: Any) -> None:
 
 def first_failure(*statuses: Any) -> Any:
     """The first failure among statuses in order; without one, the first note; else ``OK``."""
-    combined = statuses[0]
-    for status in statuses[1:]:
+    known = [np.int32(code) if isinstance(code, int) else code for code in statuses]
+    combined = known[0] if known else np.int32(Status.OK)
+    for status in known[1:]:
         takes_over = (combined == int(Status.OK)) | (
             (combined < FIRST_FAILURE) & (status >= FIRST_FAILURE)
         )
