@@ -11,6 +11,7 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )
 
+import hypothesis
 import jax
 import pytest
 
@@ -20,6 +21,10 @@ jax.config.update("jax_enable_x64", True)
 # Mixed types and shapes of different rank hide mistakes; the library writes each conversion out.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# The same examples in every run, as keys are fixed; a failure found elsewhere becomes an example.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("fixed")
 
 # What JAX compiles stays in its caches: a hundred megabytes for a diagnosis, and thousands for all
 # test modules together. Few programs serve two modules, so little is compiled again.
