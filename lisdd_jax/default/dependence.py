@@ -23,7 +23,7 @@ from lisdd_jax.default.outliers import LocalFit, per_row
 LAGS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
 """Distances in the record at which rows are compared; sums over all go by trapezoids."""
 
-_SIGNIFICANT = 3.5
+SIGNIFICANT = 3.5
 """Standard errors from which a correlation counts: one of four thousand independent tables."""
 
 _CLIP = 3.0
@@ -32,7 +32,9 @@ _CLIP = 3.0
 _DETREND = 5.5
 """Local fits over ``m`` rows take about ``5.5 / m`` of a correlation (simulated, AR 0.3 to 0.9)."""
 
-_LARGEST = 0.98
+LARGEST = 0.98
+"""Correlation from which rows are as good as one."""
+
 _REPEATED = 0.2
 """Share of rows equal to another one from which repeated rows are spoken of."""
 
@@ -122,9 +124,9 @@ def correlate(fit: LocalFit, cells: SortedCells, order: jax.Array) -> Correlatio
     # Local fits make the residuals of neighbours in a cell repel each other.
     along, before = along + 2 / size, before + 2 / size * near
     shrink = jnp.maximum(1 - _DETREND / size, 0.5)
-    limit = _SIGNIFICANT / jnp.sqrt(count)
+    limit = SIGNIFICANT / jnp.sqrt(count)
     rho = [
-        jnp.where(found > limit, jnp.clip(found / shrink, 0.0, _LARGEST), 0.0)
+        jnp.where(found > limit, jnp.clip(found / shrink, 0.0, LARGEST), 0.0)
         for found in (along, before)
     ]
     return Correlations(along, before, *rho)

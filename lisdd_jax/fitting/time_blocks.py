@@ -19,11 +19,7 @@ import math
 
 import numpy as np
 
-SIGNIFICANT = 3.5
-"""Standard errors, ``1 / sqrt(n)``, from which a correlation calls for blocks."""
-
-_LARGEST = 0.98
-"""Correlation from which rows are as good as one; a longer block would leave too few."""
+from lisdd_jax.default.dependence import LARGEST, SIGNIFICANT
 
 
 def block_length(correlation: float, num_rows: int) -> int:
@@ -42,7 +38,7 @@ def block_length(correlation: float, num_rows: int) -> int:
     """
     if not correlation > SIGNIFICANT / math.sqrt(num_rows):
         return 1
-    rho = min(correlation, _LARGEST)
+    rho = min(correlation, LARGEST)
     ratio = math.sqrt(6) * rho / (1 - rho**2)
     return min(math.ceil(ratio ** (2 / 3) * num_rows ** (1 / 3)), max(num_rows // 2, 1))
 
