@@ -1,7 +1,9 @@
 """Status codes: what a traced computation found out that an exception cannot say.
 
 A result carries one int32 ``status``; the first failure wins. Codes from ``FIRST_FAILURE`` on are
-failures: the estimates they concern are NaN. Lower codes are notes on a result that stands.
+failures: the estimates they concern are NaN. Lower codes are notes on a result that stands, but for
+``NOTHING_FLAGGED``: no failure, and no numbers either, since there is nothing that they could be of
+(``is_undefined``).
 """
 
 import enum
@@ -180,8 +182,13 @@ def status_if(condition: Any, status: Status) -> Any:
 
 
 def is_failure(status: Any) -> Any:
-    """Whether a status says that the estimates it concerns are undefined."""
+    """Whether a status says that the estimates it concerns could not be had."""
     return status >= FIRST_FAILURE
+
+
+def is_undefined(status: Any) -> Any:
+    """Whether a status says that numbers are NaN: after a failure, or where nothing was asked."""
+    return is_failure(status) | (status == int(Status.NOTHING_FLAGGED))
 
 
 def nan_where(undefined: Any, value: Any) -> Any:

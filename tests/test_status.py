@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lisdd_jax import FailedError, Status, describe, raise_if_failed
-from lisdd_jax.status import FIRST_FAILURE, first_failure, is_failure, status_if
+from lisdd_jax.status import FIRST_FAILURE, first_failure, is_failure, is_undefined, status_if
 
 
 @pytest.mark.parametrize("status", list(Status))
@@ -53,6 +53,12 @@ def test_notes_come_before_failures():
         assert bool(is_failure(jnp.int32(status))) == (status >= FIRST_FAILURE)
     assert status_if(jnp.bool_(False), Status.ZERO_SCALE) == Status.OK
     assert status_if(jnp.bool_(True), Status.ZERO_SCALE) == Status.ZERO_SCALE
+
+
+def test_numbers_are_undefined_after_a_failure_and_where_nothing_was_asked():
+    undefined = [status for status in Status if is_undefined(status)]
+    assert undefined == [Status.NOTHING_FLAGGED, *(s for s in Status if s >= FIRST_FAILURE)]
+    assert bool(is_undefined(jnp.int32(Status.NOTHING_FLAGGED)))
 
 
 def test_failures_raise_on_the_host():

@@ -16,7 +16,7 @@ from lisdd_jax.published.physics import Physics
 from lisdd_jax.results import Certificate
 from lisdd_jax.statistics import f_tests
 from lisdd_jax.statistics.splits import Halves, take_rows
-from lisdd_jax.status import Status, first_failure, is_failure, nan_where
+from lisdd_jax.status import Status, first_failure, is_failure, is_undefined, nan_where
 
 
 def _added_columns(
@@ -58,7 +58,7 @@ def certify(
     test_status = jnp.where(harmless, jnp.int32(Status.OK), test.status)
     status = first_failure(before, terms.selection.status, test_status)
     status = jnp.where(nothing, jnp.int32(Status.NOTHING_FLAGGED), status)
-    defined = ~nothing & ~is_failure(status)
+    defined = ~is_undefined(status)
     shown = partial(nan_where, ~defined)
     return Certificate(
         statistic=shown(test.statistic),
