@@ -120,14 +120,11 @@ class Regions:
       equivalent: ``(K, S)`` bool, supports as good as the chosen one.
       statistic, p_value, log_p_value: ``(K,)`` evidence for the interval. Published: the residual
         energy of its cells, on the rows that flagged them, so that the p-value does not pay for
-        their choice and is too small (see ``same_rows``). Default: the partial F of the overlapping
-        region and form chosen on split A, on the rows held out; 0, 1 and 0 where split A shows no
-        such region.
+        their choice and is too small (see ``same_rows``). Default: twice the nats that the interval
+        gains beside the others, and a bound, the search paid for.
       same_rows: bool, the rows that gave this evidence also chose the intervals.
       lower_interval, upper_interval: ``(K, 2)`` 95 % confidence intervals of the ends (default).
-      adjusted_p_value: ``(K,)`` the larger of that test and its heteroskedasticity-robust form, of
-        several splits combined by ``combine_splits``, then adjusted over the regions for the
-        false-discovery rate under any dependence (default).
+      adjusted_p_value: ``(K,)`` that bound times the number of regions (default).
       shared: bool, the regions share one mechanism; False where there is but one (default).
       softness: ``(K, 2)`` half width over which the correction grows from zero at either end; 0
         where it does at once, NaN where it jumps (default).

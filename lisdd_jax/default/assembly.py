@@ -19,7 +19,7 @@ from lisdd_jax.numerics.frame import Frame
 from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.statistics.f_tests import FRatio
 from lisdd_jax.statistics.supports import sizes, supports
-from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
+from lisdd_jax.status import Status, first_failure, is_failure, is_undefined, nan_where, status_if
 
 _LOUD = 0.01
 """Level at which a cell's noise counts as its own: unequal noise is no wrong mean."""
@@ -157,6 +157,13 @@ def make_regions(found: Findings, units: Units) -> results.Regions:
     )
 
 
+def _unless_nothing(nothing: Any, before: Any, *further: Any) -> Any:
+    """The first failure or note; that there is no region says more than any note."""
+    xp = namespace(nothing)
+    none = nothing & ~is_failure(before)
+    return xp.where(none, np.int32(Status.NOTHING_FLAGGED), first_failure(before, *further))
+
+
 def make_certificate(
     found: Findings, cells: results.Cells, num_terms: int, config: Config
 ) -> results.Certificate:
@@ -166,12 +173,8 @@ def make_certificate(
     present = xp.any(found.members, 1)
     nothing = ~xp.any(present)
     untested = xp.any(xp.isnan(log_p)) & ~nothing
-    status = first_failure(
-        found.status,
-        status_if(nothing, Status.NOTHING_FLAGGED),
-        status_if(untested, Status.TOO_FEW_TEST_ROWS),
-    )
-    defined = ~nothing & ~is_failure(status)
+    status = _unless_nothing(nothing, found.status, status_if(untested, Status.TOO_FEW_TEST_ROWS))
+    defined = ~is_undefined(status)
     weaker = xp.argmax(xp.where(xp.isnan(log_p), -xp.inf, log_p))
     shown = partial(nan_where, ~defined)
     ratio = found.tests[0]
@@ -193,16 +196,18 @@ def make_certificate(
     )
 
 
-def make_form(found: Findings, regions: results.Regions, test: results.Certificate) -> results.Form:
+def make_form(
+    found: Findings, units: Units, regions: results.Regions, test: results.Certificate
+) -> results.Form:
     """The mechanism of the region that stands out most."""
     xp = namespace(found.variance)
     main = xp.argmax(xp.where(regions.present, found.gains, -1.0))
     rows = xp.maximum(found.settled.num_rows[main], 1)
     nothing = ~xp.any(regions.present)
-    errors = found.form.errors[main] / rows.astype(found.variance.dtype)
-    status = first_failure(
+    errors = found.form.errors[main] / rows.astype(found.variance.dtype) * units.response**2
+    status = _unless_nothing(
+        nothing,
         found.status,
-        status_if(nothing, Status.NOTHING_FLAGGED),
         status_if(~found.form.usable[main] & ~nothing, Status.NO_USABLE_TERMS),
         status_if(xp.any(xp.isinf(errors)) & ~nothing, Status.RANK_DEFICIENT_TERMS),
     )
@@ -273,7 +278,7 @@ def assemble(found: Findings, units: Units, num_rows: Any, config: Config) -> re
     cells = make_cells(found, units, config.alpha_cell)
     regions = make_regions(found, units)
     test = make_certificate(found, cells, num_terms, config)
-    form = make_form(found, regions, test)
+    form = make_form(found, units, regions, test)
     law, unit = found.law, units.response
     table = xp.asarray(supports(num_terms, config.max_terms))
     assert sizes(num_terms, config.max_terms).size == len(table)

@@ -168,6 +168,9 @@ def conclude(
         verdict=_judge(task, stands, form, everywhere, share, size),
         status=status,
     )
-    units = (task.live.unit, task.live.initial, task.live.term_scale, data.frame, data.edges)
+    # A response of zeros has no unit, and what is in units of it is zero.
+    magnitude, unit = to_host(data.magnitude), to_host(task.live.unit)
+    unit = namespace(unit).where(magnitude > 0, unit, 0.0)
+    units = (task.live.initial, task.live.term_scale, data.frame, data.edges)
     num_rows = to_host(task.live.num_rows)
-    return assemble(found, Units(*(to_host(part) for part in units)), num_rows, task.config)
+    return assemble(found, Units(unit, *(to_host(part) for part in units)), num_rows, task.config)

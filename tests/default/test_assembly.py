@@ -233,8 +233,9 @@ def test_a_fold_that_cannot_test():
 def test_form_is_that_of_the_region_that_gains_most():
     form = assembled().form
     assert form.support.tolist() == [True, False, True]
-    np.testing.assert_allclose(form.errors, np.array([8, 8, 8, 8, 4, 8]) / 40)
-    assert form.error == pytest.approx(4 / 40)
+    # In squared units of the response.
+    np.testing.assert_allclose(form.errors, 4.0**2 * np.array([8, 8, 8, 8, 4, 8]) / 40)
+    assert form.error == pytest.approx(4.0**2 * 4 / 40)
     assert form.certified
     assert form.status == Status.OK
     first = assembled(gains=np.array([8.0, 5.0, 0.0])).form
@@ -277,6 +278,14 @@ def test_nothing_found():
     assert np.isnan(found.test.statistic)
     assert np.isnan(found.form.errors).all()
     assert np.isfinite(found.coefficients).all()
+
+
+@pytest.mark.parametrize("note", [Status.EXACT_FIT, Status.ROWS_OUTSIDE_EDGES])
+def test_no_note_on_the_rows_hides_that_there_is_nothing_to_test(note):
+    none = np.zeros((3, 4), bool)
+    found = assembled(members=none, certified=np.bool_(False), status=np.int32(note))
+    assert found.status == note
+    assert found.test.status == found.form.status == Status.NOTHING_FLAGGED
 
 
 @pytest.mark.parametrize(
