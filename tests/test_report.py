@@ -246,7 +246,7 @@ def test_larger_noise_is_told_apart_from_a_wrong_mean(data):
 @pytest.mark.parametrize(
     "log_p, words_told",
     [
-        (0.0, "deviate, but half of the rows alone do not show that region"),
+        (0.0, "deviate, but held-out rows do not confirm that region (p = 1)"),
         (-1.0, "deviate, but held-out rows do not confirm that region (p = 0.37)"),
         (-7.0, "deviate (p = 0.00091)"),
     ],

@@ -91,8 +91,6 @@ def _deviation(region: Region, summary: Summary) -> str:
     rows = f"{numbers.count(region.count, 'row')} with {region.interval}"
     if region.bound:
         return f"{rows} deviate ({evidence}, the search paid for)"
-    if region.log_p_value == 0:
-        return f"{rows} deviate, but half of the rows alone do not show that region"
     if region.same_rows:
         return f"{rows} deviate ({evidence} on the same rows that chose them, so too small)"
     alpha = summary.config.get("alpha")
