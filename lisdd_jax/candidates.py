@@ -16,7 +16,7 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
 from lisdd_jax.config import PublishedConfig, check_published
-from lisdd_jax.dataset import Dataset, check_arguments, prepare
+from lisdd_jax.dataset import Dataset, check_call, prepare
 from lisdd_jax.numerics import normal_equations, order
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published.evidence import CellTest, energy_test
@@ -223,17 +223,9 @@ def diagnose_regions(
       Wang, Localized and identifiable discovery of model discrepancy, equation (regionp).
       Benjamini and Hochberg (1995), Controlling the false discovery rate, JRSS B 57.
     """
-    config = check_published(config)
-    arrays = check_arguments(
-        design,
-        response,
-        axis,
-        features,
-        num_cells=config.num_cells,
-        edges=edges,
-        mask=mask,
-        block=block,
-        noise_scale=noise_scale,
+    per_row = {"mask": mask, "block": block, "noise_scale": noise_scale}
+    key, arrays, config = check_call(
+        key, check_published(config), design, response, axis, features, edges=edges, **per_row
     )
     dtype, shapes = arrays["axis"].dtype, validation.Shapes()
     lower, upper = (
@@ -246,8 +238,8 @@ def diagnose_regions(
     validation.check_number("q", q, 0.0, 1.0)
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {SCALES}, got {scale!r}")
-    key, q = validation.check_key(key), jnp.asarray(q, dtype)
-    return _diagnose_regions(key, arrays, lower, upper, config.checked(dtype), q, method, scale)
+    q = jnp.asarray(q, dtype)
+    return _diagnose_regions(key, arrays, lower, upper, config, q, method, scale)
 
 
 def _check_regions(lower: jax.Array, upper: jax.Array) -> None:

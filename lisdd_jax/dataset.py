@@ -3,7 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +11,14 @@ import numpy as np
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
+from lisdd_jax.config import Settings
 from lisdd_jax.numerics.float_order import greatest
 from lisdd_jax.numerics.frame import Frame, whiten
 from lisdd_jax.statistics import partition
 from lisdd_jax.statistics.splits import take_rows
 from lisdd_jax.status import Status, first_failure, status_if
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 @register_dataclass
@@ -140,6 +143,35 @@ def check_arguments(
         if noise_scale is None
         else validation.positive_rows("noise_scale", noise_scale, mask, dtype),
     }
+
+
+def check_call(
+    key: Any,
+    config: AnySettings,
+    design: Any,
+    response: Any,
+    axis: Any,
+    features: Any,
+    **optional: Any,
+) -> tuple[jax.Array, dict[str, Any], AnySettings]:
+    """Key, arrays and settings of a call, ready to be traced: what every diagnosis begins with.
+
+    Args:
+      key: typed key.
+      config: settings of a method.
+      design, response, axis, features: as for ``diagnose``.
+      **optional: what else ``check_arguments`` takes, by its names.
+
+    Returns:
+      The key, the arguments of ``prepare`` by name, and the settings in the type of the arrays.
+
+    Raises:
+      ValueError, TypeError: something does not fit.
+    """
+    arrays = check_arguments(
+        design, response, axis, features, num_cells=config.num_cells, **optional
+    )
+    return validation.check_key(key), arrays, config.checked(arrays["response"].dtype)
 
 
 _FEWEST_ROWS, _STEPS = 64, 8

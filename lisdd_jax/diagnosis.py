@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lisdd_jax import dataset, validation
+from lisdd_jax import dataset
 from lisdd_jax.config import Config, PublishedConfig, check_config
 from lisdd_jax.default import method as default
 from lisdd_jax.numerics.hosted import is_known
@@ -55,7 +55,9 @@ def _run_once(
         found = _diagnose(key, arrays, config)
     else:
         data, status = _prepare(**arrays)
-        found = default.run(key, data, status, config)
+        # As silent as a trace: what is undefined ends in a status.
+        with np.errstate(all="ignore"):
+            found = default.run(key, data, status, config)
     found = dataclasses.replace(found, outliers=np.asarray(found.outliers)[:num_rows])
     return jax.device_put(found)
 
@@ -116,18 +118,9 @@ def diagnose(
             "trusted must be None under the published method, which has no use for trusted rows;"
             " use settings of the default method, lisdd_jax.Config(...)"
         )
-    arrays = dataset.check_arguments(
-        design,
-        response,
-        axis,
-        features,
-        num_cells=config.num_cells,
-        edges=edges,
-        mask=mask,
-        block=block,
-        trusted=trusted,
-        noise_scale=noise_scale,
+    per_row = {"mask": mask, "block": block, "trusted": trusted, "noise_scale": noise_scale}
+    key, arrays, config = dataset.check_call(
+        key, config, design, response, axis, features, edges=edges, **per_row
     )
-    key, config = validation.check_key(key), config.checked(arrays["response"].dtype)
     diagnosed = _run_once if is_known((key, arrays, config)) else _diagnose
     return diagnosed(key, arrays, config)

@@ -25,69 +25,67 @@ from lisdd_jax.study.planning.row_search import RowSearchError, search_rows
 from lisdd_jax.study.planning.specification import check_num_rows
 
 
+def _number(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, metavar="X")
+
+
+def _count(name: str, help: str, **more: Any) -> Any:
+    return typer.Option(name, help=help, metavar="N", **more)
+
+
+_Size = Annotated[
+    float,
+    _number("--effect", "Root mean square of the missing term in its region, over the noise."),
+]
+_Share = Annotated[float, _number("--share", "Share of the rows in the region.")]
+_Absorbed = Annotated[float, _number("--absorbed", "Share of the term that physics can mimic.")]
+_AlphaCell = Annotated[float, _number("--alpha-cell", "Level of the test of a cell.")]
+_Mode = Annotated[
+    str,
+    typer.Option(
+        "--mode",
+        help="default: find its rows by simulation; paper: confirm its formula.",
+        metavar="MODE",
+    ),
+]
+_AlongAxis = Annotated[
+    bool,
+    typer.Option(
+        "--along-axis/--own-variable",
+        help="Whether the simulated term is a function of the axis or of another variable.",
+    ),
+]
+_Replications = Annotated[
+    int | None,
+    _count(
+        "--simulate",
+        r"Data sets per number of rows; 0 for formulas alone. \[200; 0 with --mode paper]",
+        min=0,
+        show_default=False,
+    ),
+]
+_Json = Annotated[
+    str | None, typer.Option("--json", help="Write the plan for programs.", metavar="FILE")
+]
+
+
 @in_sentences
 def power(
     *,
-    effect: Annotated[
-        float,
-        typer.Option(
-            "--effect",
-            help="Root mean square of the missing term in its region, over the noise.",
-            metavar="X",
-        ),
-    ],
-    share: Annotated[
-        float, typer.Option("--share", help="Share of the rows in the region.", metavar="X")
-    ],
-    wanted: Annotated[
-        float, typer.Option("--power", help="Probability of finding it.", metavar="X")
-    ] = 0.8,
-    alpha: Annotated[
-        float, typer.Option("--alpha", help="Level of the certificate.", metavar="X")
-    ] = 0.05,
-    alpha_cell: Annotated[
-        float, typer.Option("--alpha-cell", help="Level of the test of a cell.", metavar="X")
-    ] = 1e-3,
-    terms: Annotated[int, typer.Option("--terms", help="Terms of the mechanism.", metavar="N")] = 1,
-    coefficients: Annotated[
-        int, typer.Option("--coefficients", help="Coefficients of the physics.", metavar="N")
-    ] = 2,
-    absorbed: Annotated[
-        float,
-        typer.Option("--absorbed", help="Share of the term that physics can mimic.", metavar="X"),
-    ] = 0.0,
-    cells: Annotated[
-        int, typer.Option("--cells", help="Cells that the region covers.", metavar="N")
-    ] = 1,
-    mode: Annotated[
-        str,
-        typer.Option(
-            "--mode",
-            help="default: find its rows by simulation; paper: confirm its formula.",
-            metavar="MODE",
-        ),
-    ] = "default",
-    along_axis: Annotated[
-        bool,
-        typer.Option(
-            "--along-axis/--own-variable",
-            help="Whether the simulated term is a function of the axis or of another variable.",
-        ),
-    ] = True,
-    replications: Annotated[
-        int | None,
-        typer.Option(
-            "--simulate",
-            help=r"Data sets per number of rows; 0 for formulas alone. \[200; 0 with --mode paper]",
-            metavar="N",
-            min=0,
-            show_default=False,
-        ),
-    ] = None,
+    effect: _Size,
+    share: _Share,
+    wanted: Annotated[float, _number("--power", "Probability of finding it.")] = 0.8,
+    alpha: Annotated[float, _number("--alpha", "Level of the certificate.")] = 0.05,
+    alpha_cell: _AlphaCell = 1e-3,
+    terms: Annotated[int, _count("--terms", "Terms of the mechanism.")] = 1,
+    coefficients: Annotated[int, _count("--coefficients", "Coefficients of the physics.")] = 2,
+    absorbed: _Absorbed = 0.0,
+    cells: Annotated[int, _count("--cells", "Cells that the region covers.")] = 1,
+    mode: _Mode = "default",
+    along_axis: _AlongAxis = True,
+    replications: _Replications = None,
     seed: Seed = 0,
-    json: Annotated[
-        str | None, typer.Option("--json", help="Write the plan for programs.", metavar="FILE")
-    ] = None,
+    json: _Json = None,
     float32: Float32 = False,
 ) -> None:
     """How many rows are needed to find a missing term of a given size."""

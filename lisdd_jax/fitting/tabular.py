@@ -76,41 +76,35 @@ def fit(
         raise TypeError("data must be a table, such as a data frame, got None")
     table, config = as_table(data), check_config(config)
     seed = validation.check_seed("seed", seed)
-    roles: dict[str, Any] = {
-        "block": block,
-        "time": time,
-        "trusted": trusted,
-        "noise_scale": noise_scale,
-    }
-    for name, value in {"response": response, "axis": axis, **roles}.items():
-        _check_text(name, value)
+    roles = {"block": block, "time": time, "trusted": trusted, "noise_scale": noise_scale}
+    _check_texts(response=response, axis=axis, **roles)
     asked = read_law(formula, response, physics, axis, table.names)
     problem = from_table(
         table, **vars(asked), library=as_terms(library, law_columns(asked, table.names)), **roles
     )
     problem, found = execution.diagnose_problem(problem, config, seed=seed)
     said = {**roles, "library": list(problem.library.names), "seed": seed}
-    record = {
-        **_in_texts(asked),
-        **{name: value for name, value in said.items() if value is not None},
-        "float32": found.scale.dtype == np.float32,
-        **execution.settings_record(config),
-    }
     return Result(
         problem=problem,
         arrays=found,
-        config=record,
+        config={
+            **_in_texts(asked),
+            **{name: value for name, value in said.items() if value is not None},
+            "float32": found.scale.dtype == np.float32,
+            **execution.settings_record(config),
+        },
         labels=_labels(data, problem),
         source=_source(table),
     )
 
 
-def _check_text(name: str, value: Any) -> None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(
-            f"{name} must be the name of a column or an expression over columns, got"
-            f" {type(value).__name__}; add it to the table as a column"
-        )
+def _check_texts(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(
+                f"{name} must be the name of a column or an expression over columns, got"
+                f" {type(value).__name__}; add it to the table as a column"
+            )
 
 
 def read_law(

@@ -19,7 +19,7 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
 from lisdd_jax.config import Config, PublishedConfig, check_config
-from lisdd_jax.dataset import check_arguments
+from lisdd_jax.dataset import check_call
 from lisdd_jax.hybrid.linearization import LinearizedModel
 from lisdd_jax.hybrid.padding import in_use
 from lisdd_jax.hybrid.starts import RobustStart, robust_start
@@ -232,6 +232,30 @@ def diagnose_nonlinear(
     theta = jax.tree.map(
         lambda leaf: validation.float_array("theta", leaf).astype(response.dtype), theta
     )
+    inputs, _ = in_use(inputs, mask)
+    design = _initial_design(model, theta, inputs, response, mask)
+    key, arrays, config = check_call(
+        key, check_config(config), design, response, axis, features, edges=edges, mask=mask
+    )
+    del arrays["design"]
+    # The start is that of the published method whatever the method that follows.
+    published = isinstance(config, PublishedConfig)
+    start = config if published else PublishedConfig(alpha_cell=config.alpha_cell)
+    limits = {"num_starts": num_starts, "max_iterations": max_iterations}
+    return _diagnose_nonlinear(
+        model, theta, inputs, key, arrays, config, start.checked(response.dtype), **limits
+    )
+
+
+def _initial_design(
+    model: Model, theta: Any, inputs: Any, response: jax.Array, mask: Any
+) -> jax.Array:
+    """Derivatives ``(n, p)`` of the model at the initial parameters, zero in rows out of use.
+
+    Raises:
+      ValueError, TypeError: the model has no parameters, another number of rows, or a value or a
+        derivative that is not finite in a row in use.
+    """
     flat, unravel = ravel_pytree(theta)
     if not flat.size:
         raise ValueError("theta must hold at least one parameter, got none")
@@ -245,35 +269,7 @@ def diagnose_nonlinear(
             f"model must give one prediction per row, shape {response.shape}, got shape {shape}"
         )
     used = validation.mask_array(mask, shape[0])
-    inputs, _ = in_use(inputs, mask)
     validation.check_finite("model at the initial theta", predicted(flat), used)
     design = jax.jacfwd(predicted)(flat)
     validation.check_finite("derivative of the model at the initial theta", design, used)
-    config = check_config(config)
-    arrays = check_arguments(
-        jnp.where(used[:, None], design, 0.0).astype(response.dtype),
-        response,
-        axis,
-        features,
-        num_cells=config.num_cells,
-        edges=edges,
-        mask=mask,
-    )
-    del arrays["design"]
-    # The start is that of the published method whatever the method that follows.
-    start = (
-        config
-        if isinstance(config, PublishedConfig)
-        else PublishedConfig(alpha_cell=config.alpha_cell)
-    )
-    return _diagnose_nonlinear(
-        model,
-        theta,
-        inputs,
-        validation.check_key(key),
-        arrays,
-        config.checked(response.dtype),
-        start.checked(response.dtype),
-        num_starts=num_starts,
-        max_iterations=max_iterations,
-    )
+    return jnp.where(used[:, None], design, 0.0).astype(response.dtype)

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.tree_util import register_dataclass
 
-from lisdd_jax import validation
 from lisdd_jax.config import PublishedConfig, check_published
-from lisdd_jax.dataset import Dataset, check_arguments, prepare
+from lisdd_jax.dataset import Dataset, check_call, prepare
 from lisdd_jax.hybrid import gates, soft_regime, soft_selection
 from lisdd_jax.numerics import scaling
 from lisdd_jax.numerics.precision import full_precision
@@ -235,15 +234,8 @@ def smooth_diagnose(
       (2013), The Implicit Function Theorem, chapter 3.
     """
     config = check_published(config)
-    arrays = check_arguments(
-        design,
-        response,
-        axis,
-        features,
-        num_cells=config.num_cells,
-        edges=edges,
-        mask=mask,
+    key, arrays, config = check_call(
+        key, config, design, response, axis, features, edges=edges, mask=mask
     )
-    dtype = arrays["response"].dtype
-    temperature = gates.check_temperature(temperature, dtype)
-    return _smooth_diagnose(validation.check_key(key), arrays, config.checked(dtype), temperature)
+    temperature = gates.check_temperature(temperature, arrays["response"].dtype)
+    return _smooth_diagnose(key, arrays, config, temperature)
