@@ -1,23 +1,68 @@
 """From sums to results: the law, the terms, the certificate, the verdict (section 3.11)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
+from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import certificate, outcome, regions
 from lisdd_jax.default.assembly import Findings, Units, assemble
 from lisdd_jax.default.cells import FEWEST_CELLS
 from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
+from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import ChosenForm, Everywhere, act_everywhere, split_supports
+from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.physics import Physics, fit_physics
 from lisdd_jax.default.settling import Settled
-from lisdd_jax.default.task import Standing, Task
+from lisdd_jax.default.survey import Known, Survey
 from lisdd_jax.numerics.hosted import namespace, to_host
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.statistics.f_tests import FRatio, log_p_values
 from lisdd_jax.status import Status, first_failure, status_if
+
+
+class Task(NamedTuple):
+    """The data set with what is known of its cells.
+
+    Attributes:
+      live, ordered: its rows, with derivatives and without.
+      look: what single cells show, and ``state`` the small part of it.
+      keep: ``(n,)`` bool, rows near the law.
+      survey: of the cells.
+      layout, config: columns and settings.
+    """
+
+    live: Ordered
+    ordered: Ordered
+    look: FirstLook
+    keep: jax.Array
+    state: Known
+    survey: Survey
+    layout: ColumnLayout
+    config: Config
+
+
+class Standing(NamedTuple):
+    """What stands out from the law.
+
+    Attributes:
+      certified: bool, a place does.
+      members: ``(R, K)`` bool, cells of the regions; ``present (R,)`` which there are.
+      gains: ``(R,)`` nats of each.
+      clean: ``(K,)`` bool, cells of the law.
+      theta: ``(p,)`` the law; ``scatter`` its own.
+    """
+
+    certified: Any
+    members: Any
+    present: Any
+    gains: Any
+    clean: Any
+    theta: Any
+    scatter: Any
 
 
 @jax.jit

@@ -18,7 +18,7 @@ from jax import lax
 from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import first_look, regions, rows
-from lisdd_jax.default.conclusion import conclude
+from lisdd_jax.default.conclusion import Standing, Task, conclude
 from lisdd_jax.default.ends import Placed
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.form import (
@@ -33,7 +33,6 @@ from lisdd_jax.default.ordering import Ordered, order_rows
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
-from lisdd_jax.default.task import Standing, Task
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
