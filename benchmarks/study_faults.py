@@ -10,6 +10,7 @@ anything else happened. Full and read-only disks need Linux with user namespaces
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -135,6 +136,12 @@ def replications_in(folder: Path) -> int:
     return 0
 
 
+def await_more(folder: Path, num: int, worker: subprocess.Popen[str]) -> None:
+    """Wait until a folder holds more replications than these, or its worker has ended."""
+    while worker.poll() is None and replications_in(folder) <= num:
+        time.sleep(_PAUSE)
+
+
 # The faults: each yields rows of (what was done, how often, what came of it).
 
 Rows = list[tuple[str, int, str]]
@@ -171,17 +178,19 @@ def kills(folder: Path, expected: str, repeats: int, draw: random.Random) -> Row
 
 
 def chain_of_kills(folder: Path, expected: str, repeats: int, draw: random.Random) -> Rows:
-    """The same study killed again and again while it resumes."""
+    """The same study killed again and again while it resumes; every life adds a little."""
+    out, kept = folder / "chain", [0]
     for _ in range(repeats):
-        worker = start(out_dir=str(folder), resume=True, pause=5 * _PAUSE)
-        time.sleep(draw.uniform(1.0, 10.0))
+        worker = start(out_dir=str(out), resume=True, pause=5 * _PAUSE)
+        await_more(out, kept[-1], worker)
+        time.sleep(draw.uniform(0.0, 20 * _PAUSE))
         worker.send_signal(signal.SIGKILL)
         worker.communicate()
-    kept = replications_in(folder)
-    words = finish(start(out_dir=str(folder), resume=True), expected)
-    return [
-        ("`kill -9` of one study again and again, then resume", repeats, f"{words}; {kept} kept")
-    ]
+        kept.append(replications_in(out))
+    words = finish(start(out_dir=str(out), resume=True), expected)
+    grew = all(before < after for before, after in itertools.pairwise(kept))
+    note = f"{words}; {kept[-1]} replications kept, {'more' if grew else 'NOT MORE'} after each"
+    return [("`kill -9` of one study again and again, then resume", repeats, note)]
 
 
 def races(folder: Path, expected: str, repeats: int, draw: random.Random) -> Rows:
@@ -331,7 +340,8 @@ def lost_process(folder: Path, expected: str, repeats: int, draw: random.Random)
     for number in range(repeats):
         out = str(folder / str(number))
         pair = start_pair(out_dir=out, pause=2 * _PAUSE)
-        time.sleep(draw.uniform(3.0, 10.0))
+        await_more(Path(out), 0, pair[0])
+        time.sleep(draw.uniform(0.0, 40 * _PAUSE))
         victim, survivor = draw.sample(pair, 2)
         victim.send_signal(signal.SIGKILL)
         victim.communicate()
