@@ -178,7 +178,8 @@ def make_certificate(
     weaker = xp.argmax(xp.where(xp.isnan(log_p), -xp.inf, log_p))
     shown = partial(nan_where, ~defined)
     ratio = found.tests[0]
-    joint, joint_robust = log_p[weaker], xp.max(robust)
+    # Not the maximum, whose derivative would take in the other fold's.
+    joint, joint_robust = log_p[weaker], robust[xp.argmax(robust)]
     table = xp.asarray(supports(num_terms, config.max_terms))
     tested = xp.any(table[found.supports] & present[None, :, None], (0, 1))
     level = xp.log(config.alpha)
