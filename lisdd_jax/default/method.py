@@ -33,7 +33,7 @@ from lisdd_jax.default.ordering import Ordered, order_rows
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
-from lisdd_jax.numerics import tolerances
+from lisdd_jax.numerics import scaling, tolerances
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
 
@@ -120,9 +120,9 @@ def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
     """Variance, in the working unit, at which residuals are rounding errors; 1 for zeros."""
     dtype = data.response.dtype
     count = jnp.maximum(jnp.sum(data.mask), 1).astype(dtype)
-    square = jnp.sum(data.response**2) / count
-    floor = (tolerances.NOISE_FLOOR(dtype) / unit) ** 2 * square + jnp.finfo(dtype).tiny
-    return jnp.where(square > 0, floor, jnp.ones((), dtype))
+    size = scaling.root_mean_square(data.response, count)
+    floor = (tolerances.NOISE_FLOOR(dtype) * size / unit) ** 2 + jnp.finfo(dtype).tiny
+    return jnp.where(size > 0, floor, jnp.ones((), dtype))
 
 
 def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Diagnosis:

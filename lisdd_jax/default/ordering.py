@@ -79,7 +79,7 @@ def order_rows(key: jax.Array, data: Dataset) -> Ordered:
     clipped = clipped - initial @ physics
     step = physics @ clipped / count
     initial, left = initial + step, clipped - step @ physics
-    unit = scaling.root(jnp.sum(left**2) / count)
+    unit = scaling.root_mean_square(left, count)
     # No result depends on where the response is counted from, nor in which unit.
     initial, unit = lax.stop_gradient((initial, jnp.where(unit > 0, unit, 1.0)))
     residual = jnp.where(used, (response - initial @ physics) / unit, 0.0)

@@ -11,6 +11,17 @@ def root(values: jax.Array) -> jax.Array:
     return jnp.where(usable, jnp.sqrt(jnp.where(usable, values, 1.0)), 0.0)
 
 
+def root_mean_square(values: jax.Array, count: jax.Array) -> jax.Array:
+    """Root of a sum of squares over a count, whose squares may be beyond the range of floats.
+
+    Args:
+      values: ``(n,)``, zero where out of use.
+      count: how many are in use.
+    """
+    largest = jnp.max(jnp.abs(values), initial=0.0)
+    return largest * root(jnp.sum((values / jnp.where(largest > 0, largest, 1.0)) ** 2) / count)
+
+
 def column_norms(columns: jax.Array, axis: int = 0) -> jax.Array:
     """Euclidean norms along an axis, 1 for zero columns, constant under differentiation.
 
