@@ -76,7 +76,8 @@ def fit(
         raise TypeError("data must be a table, such as a data frame, got None")
     table, config = as_table(data), check_config(config)
     seed = validation.check_seed("seed", seed)
-    roles = {"block": block, "time": time, "trusted": trusted, "noise_scale": noise_scale}
+    roles: dict[str, Any] = {"block": block, "time": time, "trusted": trusted}
+    roles["noise_scale"] = noise_scale
     _check_texts(response=response, axis=axis, **roles)
     asked = read_law(formula, response, physics, axis, table.names)
     problem = from_table(
