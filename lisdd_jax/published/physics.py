@@ -41,7 +41,7 @@ class CleanRegime:
       scale: noise scale of the last test.
       count: ``(R,)`` rows per cell.
       mean, rms: ``(R,)`` residual mean and root mean square at the final coefficients.
-      statistic, log_p_value: ``(R,)`` of the last test; NaN where the rows allow none.
+      statistic, log_p_value: ``(R,)`` of the last test.
       flagged: ``(R,)`` bool of the last test.
       num_iterations: tests made.
       status: int32.
@@ -103,7 +103,7 @@ def fit_from(
     counts = start.sums.counts
     per_row = 1 / jnp.maximum(counts, 1).astype(step.dtype)
     rms = scaling.root(cell_energy(start.sums, fit.step) * per_row)
-    shown, tested = partial(nan_where, failed), partial(nan_where, is_failure(before))
+    shown = partial(nan_where, failed)
     regime = CleanRegime(
         coefficients=nan_where(~known, data.frame.coefficients(start.solution + step)),
         covariance=shown(fit.residual_sum / degrees * data.frame.covariance(fit.inverse)),
@@ -111,8 +111,8 @@ def fit_from(
         count=counts,
         mean=shown(cell_means(start.sums, fit.step)),
         rms=shown(jnp.where(counts > 0, rms, jnp.nan)),
-        statistic=tested(test.statistic),
-        log_p_value=tested(test.log_p_value),
+        statistic=test.statistic,
+        log_p_value=test.log_p_value,
         flagged=found.flagged & ~failed,
         num_iterations=found.num_iterations,
         status=status,
