@@ -221,7 +221,7 @@ ONCE = {
             "numerics.tails",
             "numerics.noncentral",
             "hybrid.soft_regime",
-            "default.outliers",
+            "numerics.medians",
         },
     ),
 }

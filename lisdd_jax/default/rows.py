@@ -18,7 +18,7 @@ from lisdd_jax.default.form import Sums
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.sums import sum_products
-from lisdd_jax.numerics import cell_sums
+from lisdd_jax.numerics import cell_sums, medians
 from lisdd_jax.numerics.precision import full_precision
 
 
@@ -94,7 +94,7 @@ def open_regions(
 ) -> tuple[OpenRegions, Sums]:
     """Runs of cells ``members (R, K)`` as regions, and the sums over their rows."""
     spans = ends.spans_of_runs(members, cells)
-    bound = outliers.CUT * outliers.per_row(scale, cells.of_row)
+    bound = outliers.CUT * medians.per_row(scale, cells.of_row)
     count = jnp.maximum(rows.num_rows, 2).astype(rows.axis.dtype)
     # Schwarz: an end inside the axis is a parameter that a region up to its end does not have.
     bonus = 2 * jnp.log(count) * variance
