@@ -64,7 +64,13 @@ def _place_on_axis(
     place = jnp.where(kink, kinks.place, _between(rows.axis, position, rows.num_rows))
     place = jnp.where(spans.present[None], place, jnp.nan)
     bounds = jnp.stack([kinks.lower, kinks.upper], -1)
-    interval = jnp.where(kink[..., None], bounds, _between(rows.axis, jumps, rows.num_rows))
+    jump = _between(rows.axis, jumps, rows.num_rows)
+    # Where the rows do not tell a kink from a jump, the interval holds the places of both.
+    both = jnp.stack(
+        [jnp.minimum(bounds[..., 0], jump[..., 0]), jnp.maximum(bounds[..., 1], jump[..., 1])], -1
+    )
+    bounds = jnp.where(kinks.undecided[..., None], both, bounds)
+    interval = jnp.where(kink[..., None], bounds, jump)
     known = spans.present[None] & ~at_end
     return position, place, jnp.where(known[..., None], interval, jnp.nan), kink
 
