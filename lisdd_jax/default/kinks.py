@@ -12,11 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.default.ends import Placed, Spans
+from lisdd_jax.default.ends import JUMP_95, Placed, Spans
 from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 _KINK_95 = 3.84
 """95 % quantile of chi-square with one degree of freedom: a kink's place is a regular parameter."""
+
+_DOUBT = 4.0
+"""Variances by which two lines must be better for a jump to be possible (Akaike's two for the
+coefficient that they have more, and two for the search for the place at which it serves best)."""
 
 _NUM_PLACES = 96
 _SOFTNESS = np.array([0.0, 0.04, 0.08, 0.16, 0.32])
@@ -31,14 +35,13 @@ class Kinks(NamedTuple):
 
     Attributes:
       is_kink: bool, the correction grows from zero there.
-      undecided: bool, a jump describes the rows about as well.
       place: on the axis.
-      lower, upper: 95 % confidence interval of the place.
+      lower, upper: 95 % confidence interval of the place; where two separate lines describe the
+        rows better, though not by what a kink is granted, it holds the places of their jump too.
       softness: half width over which the correction bends; 0 for a sharp kink.
     """
 
     is_kink: jax.Array
-    undecided: jax.Array
     place: jax.Array
     lower: jax.Array
     upper: jax.Array
@@ -219,28 +222,30 @@ def fit_kinks(
     scale = _scale_of(known, num_rows)
     grid = _grid_of(scale.to_work(axis), scale, spans, placed, num_rows)
     sums = _running_sums(scale.to_work(known), residual, weight)
-    left, jump = _kink_left(grid, sums), jnp.min(_jump_left(grid, sums), -1)
+    left, jumps = _kink_left(grid, sums), _jump_left(grid, sums)
     profile = jnp.min(left, -1)
-    best = jnp.min(profile, -1)
+    best, jump = jnp.min(profile, -1), jnp.min(jumps, -1)
     whole = (sums[:, grid.end] - sums[:, grid.start])[..., 0, 0]
     count = jnp.maximum(whole[0], 1.0)
     variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
     variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)
     rival = jnp.minimum(jump, whole[8] - _gain_of(placed)[None])
     # Schwarz: a jump has one parameter more, and a kink is what most laws end with.
-    price = variance * jnp.log(count)
-    is_kink = (best <= rival + price) & spans.present[None]
+    is_kink = (best <= rival + variance * jnp.log(count)) & spans.present[None]
     cut = best + _KINK_95 * variance
     chosen = jnp.argmin(profile, -1)
     soft = jnp.take_along_axis(left, chosen[..., None, None], axis=2)[..., 0, :]
     which = jnp.where(soft[..., 0] <= cut, 0, jnp.argmin(soft, -1))
     places = scale.to_axis(grid.place[..., 0])
     likely = profile <= cut[..., None]
+    also = (jumps <= (jump + JUMP_95 * variance)[..., None]) & (jump + _DOUBT * variance < best)[
+        ..., None
+    ]
     step = jnp.abs(places[..., 1] - places[..., 0])
     width = jnp.take_along_axis(grid.width[:, :, 0], which[..., None], -1)[..., 0]
+    likely = likely | also
     return Kinks(
         is_kink=is_kink,
-        undecided=is_kink & (best > rival - price),
         place=jnp.take_along_axis(places, chosen[..., None], -1)[..., 0],
         lower=jnp.min(jnp.where(likely, places, jnp.inf), -1) - step,
         upper=jnp.max(jnp.where(likely, places, -jnp.inf), -1) + step,

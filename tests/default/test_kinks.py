@@ -91,16 +91,16 @@ def reference(axis, residual, kept, window, searched, rising, gain):
     best, count = left.min(), len(rows)
     variance = min(best, jump.min()) / (count - 5)
     rival = min(jump.min(), np.sum(r**2) - gain)
-    price = variance * np.log(count)
     profile = left.min(1)
     likely = places[profile <= best + 3.84 * variance]
+    if jump.min() + 4 * variance < best:
+        likely = np.concatenate([likely, places[jump <= jump.min() + 7.35 * variance]])
     chosen = int(np.argmin(profile))
     soft = left[chosen]
     which = 0 if soft[0] <= best + 3.84 * variance else int(np.argmin(soft))
     step = places[1] - places[0]
     return {
-        "is_kink": best <= rival + price,
-        "undecided": best <= rival + price and best > rival - price,
+        "is_kink": best <= rival + variance * np.log(count),
         "place": places[chosen],
         "lower": likely.min() - step,
         "upper": likely.max() + step,
