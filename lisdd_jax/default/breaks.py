@@ -8,7 +8,7 @@ the law, of all cells and of the ``c`` first and the other ones,
 References:
   Chow (1960), Tests of equality between sets of coefficients in two linear regressions,
   Econometrica 28. Andrews (1993), Tests for parameter instability and structural change with
-  unknown change point, Econometrica 61. docs/method.md, equation 27.
+  unknown change point, Econometrica 61. docs/method.md, equation 26b.
 """
 
 from typing import Any, NamedTuple
