@@ -134,7 +134,10 @@ def test_rows_keep_their_labels():
 def test_frames(result):
     assert list(result.physics.index) == ["intercept", "t", "u"]
     assert result.physics.coefficient["u"] == float(result.arrays.coefficients[2])
-    assert list(result.terms.columns) == ["region", "term", "coefficient", "stderr"]
+    tests = ["statistic", "p_value", "lower", "upper"]
+    assert list(result.terms.columns) == ["region", "term", "coefficient", "stderr", *tests]
+    assert list(result.physics.columns) == ["coefficient", "stderr", *tests]
+    assert np.all((result.physics.lower < [3, 0.5, -2]) & (result.physics.upper > [3, 0.5, -2]))
     assert result.terms.term.tolist() == LIBRARY
     assert result.cells["count"].sum() == NUM_ROWS
     assert result.cells.flagged.tolist() == np.asarray(result.arrays.cells.flagged).tolist()
@@ -157,6 +160,33 @@ def test_predictions(result):
     np.testing.assert_allclose(physics[:3], [a + 10 * b, a + 25 * b + c, a + 99 * b])
     assert found[0] == physics[0]
     assert found[1] - physics[1] == pytest.approx(result.terms.coefficient @ [1, 25])
+
+
+def coverage(seeds):
+    """Share of rows that intervals of 90 % cover, by table: of the mean, of a measurement."""
+    covered = []
+    for seed in seeds:
+        found, new = fit(draw(seed)), draw(seed + 10_000)
+        t, u = new["t"], new["u"]
+        mean = 3 + 0.5 * t - 2 * u + 1.5 * np.maximum(t - 20, 0)
+        with warnings.catch_warnings(action="ignore"):
+            ends = [
+                found.predict(new, interval=kind, level=0.9)
+                for kind in ("confidence", "prediction")
+            ]
+        pairs = zip((mean, new["y"]), ends, strict=True)
+        # Beyond the range of the fit nothing is promised.
+        known = (t >= found.problem.axis.min()) & (t <= found.problem.axis.max())
+        covered.append([np.mean(((v >= e.lower) & (v <= e.upper))[known]) for v, e in pairs])
+    return np.array(covered)
+
+
+@pytest.mark.parametrize("num", [12, pytest.param(200, marks=pytest.mark.slow)])
+def test_intervals_cover_what_they_say(num):
+    found = coverage(range(num))
+    error = found.std(axis=0, ddof=1) / math.sqrt(num)
+    assert np.all(np.abs(found.mean(axis=0) - 0.9) < 5 * error)
+    assert np.all(error < 0.06)
 
 
 def test_a_function_that_jax_traces(result):
