@@ -93,7 +93,7 @@ class Result:
 
     @property
     def plot(self) -> Plots:
-        """Figures: ``plot.fit()``, ``plot.map()``, ``plot.residuals()``, ``plot.qq()``."""
+        """Figures ``fit``, ``map``, ``residuals`` and ``qq``, and what they show in words."""
         return Plots(self.findings, self.problem)
 
     def __repr__(self) -> str:
@@ -181,7 +181,7 @@ class Result:
         if text is None:
             return self.findings.scale
         term = parts.read_term("noise_scale", text, table.names)
-        return self.findings.scale * model.evaluate(term, table)
+        return self.findings.scale * model.evaluate_term(term, table)
 
     def residuals(self, corrected: bool = True) -> Any:
         """Response less prediction at the rows in use, as a pandas series by label.

@@ -189,7 +189,7 @@ def predict(model: Model, data: Any) -> Predictions:
     )
 
 
-def evaluate(term: Term, table: Table) -> np.ndarray:
+def evaluate_term(term: Term, table: Table) -> np.ndarray:
     """Values ``(n,)`` of a term at the rows of a table; NaN where it has none.
 
     Raises:
