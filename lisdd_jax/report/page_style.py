@@ -44,8 +44,8 @@ details { margin-top: 2rem; }
   svg.wide { display: none; }
   svg.narrow { display: block; }
   table { font-size: .8rem; }
-  th, td { padding-right: .4rem; }
-  th[scope=row] { min-width: 5rem; }
+  th, td { padding-right: .3rem; }
+  th[scope=row] { min-width: 3.6rem; }
   th.number, td.number:last-child { overflow-wrap: normal; white-space: normal; }
 }
 @media print {
