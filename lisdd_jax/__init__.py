@@ -19,6 +19,7 @@ from lisdd_jax.version import VERSION
 
 if TYPE_CHECKING:
     from lisdd_jax.fitting import Result, fit
+    from lisdd_jax.fitting.estimator import DiscrepancyRegressor as DiscrepancyRegressor
 
 __version__ = VERSION
 
@@ -64,4 +65,9 @@ def __getattr__(name: str) -> Any:
         from lisdd_jax import fitting
 
         return getattr(fitting, name)
+    # It needs scikit-learn, so that it is not among the names of a star import.
+    if name == "DiscrepancyRegressor":
+        from lisdd_jax.fitting import estimator
+
+        return estimator.DiscrepancyRegressor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from lisdd_jax.library import Library
 from lisdd_jax.report import cautions
+from lisdd_jax.report.inference import degrees_of_freedom
 from lisdd_jax.report.summary import (
     Cell,
     Estimate,
@@ -49,6 +50,7 @@ def summarize(
         response=problem.response_name,
         axis=problem.axis_name,
         physics=tuple(_physics(found, problem.physics)),
+        degrees=degrees_of_freedom(found, problem),
         scale=float(found.scale),
         regions=regions,
         shared=bool(found.regions.shared),

@@ -19,8 +19,9 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
 
     Returns:
       Keys ``verdict, physics, scale, law_scatter, outliers, place, form, regions, test, cells,
-      rows, warnings, config, version``; then ``exactness, rival, everywhere, dependence, notes,
-      status, shared``, ``reasons`` and ``next_steps`` in words, and ``model``.
+      rows, warnings, config, version``; then ``exactness, rival, everywhere, dependence,
+      degrees_of_freedom, notes, status, shared``, ``reasons`` and ``next_steps`` in words, and
+      ``model``.
       A probability that underflows to 0 stands beside its natural logarithm; rows set aside are
       numbered from 0.
     """
@@ -30,6 +31,7 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
         "verdict": summary.verdict,
         "physics": [vars(estimate) for estimate in summary.physics],
         "scale": summary.scale,
+        "degrees_of_freedom": summary.degrees,
         **_evidence(summary.evidence),
         "regions": [_region(region) for region in summary.regions],
         "test": {**test, "status": summary.test.status.name},
