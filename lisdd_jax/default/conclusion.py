@@ -118,8 +118,10 @@ def conclude(
     survey, layout, max_terms = task.survey, task.layout, task.config.max_terms
     depend, present, variance = task.state.look.dependence, stands.present, survey.variance
     law = _fit_law(task, stands, final, data.block is not None)
+    # Rows that depend on each other tell less of a coefficient than their number says.
+    widened = variance * depend.rows / depend.shown
     terms = outcome.fit_terms(
-        final.regions.gram[:-1].sum(1), form, present, law, variance, layout, max_terms
+        final.regions.gram[:-1].sum(1), form, present, law, widened, layout, max_terms
     )
     everywhere = act_everywhere(
         final.regions,
@@ -127,7 +129,7 @@ def conclude(
         law.theta,
         present,
         _count_ends(settled, present),
-        variance * depend.rows / depend.shown,
+        widened,
         layout,
         max_terms,
     )
