@@ -1,6 +1,6 @@
 """Outputs of the blocks of R in docs/comparison.md, from R itself.
 
-``python benchmarks/r_outputs.py`` runs the blocks in one session and writes what each prints into the
+``python benchmarks/r_outputs.py`` runs the blocks in one session and writes what each prints in the
 block of text behind it. It needs R with the packages that the page names.
 """
 

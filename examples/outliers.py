@@ -19,8 +19,10 @@ def main():
     print(found.verdict)
     print("rows put in wrong:", *bad)
     print("rows set aside:   ", *found.outliers())
-    print(f"intercept {found.physics.coefficient['intercept']:.2f}, true 5;"
-          f" least squares on all rows {everywhere[0]:.2f}")  # fmt: skip
+    print(
+        f"intercept {found.physics.coefficient['intercept']:.2f}, true 5;"
+        f" least squares on all rows {everywhere[0]:.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A CSV of one's own and no idea what is missing: a constant and powers of the axis will do.
 
-``python examples/own_table.py TABLE RESPONSE PHYSICS AXIS [CONDITION]``; without words, pipe friction.
+``python examples/own_table.py TABLE RESPONSE PHYSICS AXIS [CONDITION]``; else pipe friction.
 """
 
 import sys

@@ -38,8 +38,9 @@ def evaluate(data, key, shift):
 
 
 def main():
-    found = run_study(simulate, evaluate, grid={"shift": [0.0, 1.0]}, num_replications=2000,
-                      key=jax.random.key(0))  # fmt: skip
+    found = run_study(
+        simulate, evaluate, grid={"shift": [0.0, 1.0]}, num_replications=2000, key=jax.random.key(0)
+    )
     for row, shift in enumerate((0.0, 1.0)):
         rates = ", ".join(
             f"{name} {found.mean(name)[row]:.3f} +- {found.standard_error(name)[row]:.3f}"

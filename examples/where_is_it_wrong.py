@@ -16,8 +16,10 @@ def main():
 
     print(found.verdict)
     for region in found.regions.itertuples():
-        print(f"wrong from {region.lower:.1f}, between {region.lower_from:.1f} and"
-              f" {region.lower_to:.1f} degC, in {region.count} rows")  # fmt: skip
+        print(
+            f"wrong from {region.lower:.1f}, between {region.lower_from:.1f} and"
+            f" {region.lower_to:.1f} degC, in {region.count} rows"
+        )
     print(f"slope below: {found.physics.coefficient['temp']:.2f}, true -1.50")
     print(f"slope of one line through all rows: {everywhere[2]:.2f}")
 

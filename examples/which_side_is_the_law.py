@@ -1,4 +1,4 @@
-"""Which side is the law? Half of the rows obey one line and half another: say which is vouched for."""
+"""Which side is the law? Half of the rows obey one line and half another: one is vouched for."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """Python on the pages of the documentation and in the scripts under examples/, and what it prints.
 
 A block of text right behind a block of Python is what that prints. ``python tests/pages.py`` writes
-all of these anew, after a change of the library; ``python tests/pages.py docs/python.md`` those of
-one page.
+all of these anew, after a change of the library; ``python tests/pages.py docs/python.md`` or
+``examples/outliers.py`` those of one page or script.
 """
 
 import contextlib
@@ -117,16 +117,17 @@ def rewrite(page: Path, outputs: list[Printed]) -> None:
 
 
 def main(chosen: list[str]) -> None:
-    """Write the outputs of all pages anew, or of those named."""
+    """Write the outputs of all pages and scripts anew, or of those named."""
     jax.config.update("jax_enable_x64", True)
-    pages = [page for page in PAGES if not chosen or str(page.relative_to(ROOT)) in chosen]
-    for page in pages:
-        with user_settings():
-            rewrite(page, run_page(page))
-    if not chosen or "examples/README.md" in chosen:
-        with user_settings():
-            outputs = [Printed(*place, run_script(n)) for n, place in listed_scripts().items()]
-        rewrite(EXAMPLES / "README.md", outputs)
+    for page in PAGES:
+        if not chosen or str(page.relative_to(ROOT)) in chosen:
+            with user_settings():
+                rewrite(page, run_page(page))
+    for name in listed_scripts():
+        if not chosen or f"examples/{name}.py" in chosen:
+            with user_settings():
+                printed = run_script(name)
+            rewrite(EXAMPLES / "README.md", [Printed(*listed_scripts()[name], printed)])
 
 
 if __name__ == "__main__":

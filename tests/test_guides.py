@@ -12,8 +12,9 @@ SCRIPTS = sorted(path.stem for path in pages.EXAMPLES.glob("*.py"))
 JUDGED_ELSEWHERE = {"building_zone", "neural_hybrid", "oscillator_frequency"}
 
 
-@pytest.mark.parametrize("page", [p for p in pages.PAGES if "```python" in p.read_text()],
-                         ids=lambda page: page.stem)  # fmt: skip
+@pytest.mark.parametrize(
+    "page", [p for p in pages.PAGES if "```python" in p.read_text()], ids=lambda page: page.stem
+)
 def test_pages_print_what_they_show(page):
     with pages.user_settings():
         outputs = pages.run_page(page)
