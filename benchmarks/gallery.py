@@ -26,8 +26,8 @@ EXPECTED = {
 HEAD = """# Gallery
 
 Measured tables that may be passed on, each with the specification it ships with. This page and its
-figures are written by `python benchmarks/gallery.py`; sources, columns and licences of the tables are
-in `examples/README.md`. A verdict that decides nothing is shown as it came.
+figures are written by `python benchmarks/gallery.py`; sources, columns and licences of the tables
+are in `examples/README.md`. A verdict that decides nothing is shown as it came.
 """
 
 

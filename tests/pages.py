@@ -27,8 +27,8 @@ BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<text>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
 )
-# The value of a line, written behind it.
-VALUE = re.compile(r"^([^#\n]+?)\s+# (\(.*\))$", re.MULTILINE)
+# The value of a line that is not indented, written behind it.
+VALUE = re.compile(r"^(\S[^#\n]*?)\s+# (\(.*\))$", re.MULTILINE)
 RUN = re.compile(
     r"^python examples/(?P<name>\w+)\.py\n```\n\n```text\n(?P<text>.*?)^```\n",
     re.DOTALL | re.MULTILINE,
