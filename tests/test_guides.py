@@ -8,7 +8,7 @@ import pytest
 import lisdd_jax
 
 SCRIPTS = sorted(path.stem for path in pages.EXAMPLES.glob("*.py"))
-# Their numbers are judged in test_hybrid_examples.py; last digits of training may differ.
+# Longer ones, whose numbers are judged in test_hybrid_examples.py.
 JUDGED_ELSEWHERE = {"building_zone", "neural_hybrid", "oscillator_frequency"}
 
 
@@ -32,7 +32,7 @@ def test_examples_print_what_is_listed(name):
 
 def test_every_example_is_listed_with_its_output():
     listed = pages.listed_scripts()
-    assert sorted(listed) == SCRIPTS
+    assert set(listed) == set(SCRIPTS) - JUDGED_ELSEWHERE
     assert all(shown for shown, _ in listed.values())
 
 
