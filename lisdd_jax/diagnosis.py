@@ -107,6 +107,16 @@ def diagnose(
       ValueError, TypeError: shapes, types or concrete values do not fit, or ``trusted`` is given to
         the published method.
 
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from lisdd_jax import Verdict
+      >>> t = jnp.linspace(0.0, 1.0, 200)
+      >>> y = 2 * t + jnp.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * jnp.sin(997 * t**2)
+      >>> columns = jnp.stack([jnp.ones(200), t], axis=1)
+      >>> found = diagnose(columns, y, t, columns, key=jax.random.key(0))
+      >>> Verdict(int(found.verdict)).name, round(float(found.regions.lower[0]), 1)
+      ('DISCREPANCY', 0.7)
+
     References:
       Wang, Localized and identifiable discovery of model discrepancy, algorithm 1.
     """

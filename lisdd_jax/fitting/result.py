@@ -39,6 +39,17 @@ class Result:
       labels: ``(n,)`` what the rows in use are called.
       source: name of the file that held the table; empty for none.
       version: of the package that made the diagnosis.
+
+    Example:
+      >>> import numpy as np
+      >>> from lisdd_jax import fit
+      >>> t = np.linspace(0, 1, 200)
+      >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
+      >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
+      >>> [round(float(end), 1) for end in found.regions.lower], found.terms.term.tolist()
+      ([0.7], ['1', 't'])
+      >>> [round(float(value), 1) for value in found.predict({"t": [0.5, 0.9]})]
+      [1.0, 2.8]
     """
 
     problem: Problem

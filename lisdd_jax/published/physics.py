@@ -215,6 +215,16 @@ def fit_clean_regime(
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
+    Example:
+      >>> t = jnp.linspace(0.0, 1.0, 60)
+      >>> y = 2 * t + jnp.where(t >= 0.75, 1.0, 0.0) + 0.1 * jnp.sin(997 * t**2)
+      >>> cell = jnp.minimum((4 * t).astype(int), 3)
+      >>> found = fit_clean_regime(
+      ...     t[:, None], y, cell, jnp.array([2.1]), num_cells=4, config=PublishedConfig()
+      ... )
+      >>> found.flagged.tolist(), found.coefficients.round(1).tolist()
+      ([False, False, False, True], [2.0])
+
     References:
       Wang, Localized and identifiable discovery of model discrepancy, algorithm 1, lines 2 to 6.
     """
