@@ -7,13 +7,13 @@ import pickle
 import platform
 import warnings
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import jax
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
-from jaxlib import version as jaxlib_version
 
 from lisdd_jax import files
 from lisdd_jax.numerics import compilation
@@ -124,7 +124,7 @@ def _surroundings() -> tuple[str, ...]:
     return (
         _code(),
         jax.__version__,
-        jaxlib_version.__version__,
+        metadata.version("jaxlib"),
         os.environ.get("XLA_FLAGS", ""),
         device.platform,
         device.device_kind,
