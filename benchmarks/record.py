@@ -19,6 +19,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -89,21 +90,21 @@ def has_r() -> bool:
         return False
 
 
-def run_peers(sizes: tuple[int, ...], turns: int) -> list[dict[str, Any]]:
+def run_peers(sizes: tuple[int, ...], turns: int) -> Iterator[dict[str, Any]]:
     """Peers on the sizes that they can be asked to bear."""
-    found: list[dict[str, Any]] = []
     sizes = tuple(size for size in sizes if size <= MOST_ROWS_OF_A_SLOW_PEER)
     program = Path(__file__).with_name("python_peers.py")
     for peer, package in (("stlsq", "pysindy"), ("compare_f_test", "statsmodels")):
         if importlib.util.find_spec(package) is None:
-            found.append({"peer": peer, "error": [f"{package} is not installed"]})
+            yield {"peer": peer, "error": [f"{package} is not installed"]}
             continue
         for num_rows in sizes:
-            settings = {"peer": peer, "num_rows": num_rows, "turns": turns}
-            found.append(run_child(program, settings))
+            yield run_child(program, {"peer": peer, "num_rows": num_rows, "turns": turns})
     if not has_r():
-        return [*found, {"peer": "R", "error": ["Rscript is not installed"]}]
-    return found + [line for num_rows in sizes for line in run_r_peers(num_rows, turns)]
+        yield {"peer": "R", "error": ["Rscript is not installed"]}
+        return
+    for num_rows in sizes:
+        yield from run_r_peers(num_rows, turns)
 
 
 def _version(package: str) -> str | None:
