@@ -137,7 +137,7 @@ def _choose(
 
 
 def _factor(columns: np.ndarray) -> np.ndarray:
-    return np.linalg.qr(columns, mode="r")
+    return np.asarray(np.linalg.qr(columns, mode="r"))
 
 
 def search_supports(
