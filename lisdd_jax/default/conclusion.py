@@ -14,13 +14,14 @@ from lisdd_jax.default.form import ChosenForm, Everywhere, act_everywhere, split
 from lisdd_jax.default.physics import Physics, fit_physics
 from lisdd_jax.default.settling import Settled
 from lisdd_jax.default.task import Standing, Task
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import namespace, to_host
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.statistics.f_tests import FRatio, log_p_values
 from lisdd_jax.status import Status, first_failure, status_if
 
 
-@jax.jit
+@compiled
 def _log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
     return log_p_values(*ratios)
 

@@ -8,6 +8,7 @@ from jax import lax
 
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.numerics import medians, scaling
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.statistics.splits import random_folds, unit_ranks
 
@@ -58,7 +59,7 @@ def _clipped(response: jax.Array, used: jax.Array) -> jax.Array:
     return jnp.where(used, jnp.clip(response, center - bound, center + bound), 0.0)
 
 
-@jax.jit
+@compiled
 @full_precision
 def order_rows(key: jax.Array, data: Dataset) -> Ordered:
     """Sort the rows along the axis, and take the response about a first fit in a unit of its own.

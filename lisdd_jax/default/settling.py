@@ -12,6 +12,7 @@ from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.kinks import Kinks, fit_kinks
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.rows import OpenRegions
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 
 _SOFT_SHARE = 0.5
@@ -73,7 +74,7 @@ def _place_on_axis(
     return position, place, jnp.where(known[..., None], interval, jnp.nan), kink
 
 
-@jax.jit
+@compiled
 @full_precision
 def settle(
     rows: Ordered,

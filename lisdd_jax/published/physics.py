@@ -121,12 +121,15 @@ def fit_from(
 
 
 def fit_each(
-    keys: jax.Array, samples: Sequence[Dataset], before: jax.Array, config: PublishedConfig
+    keys: Sequence[jax.Array],
+    samples: Sequence[Dataset],
+    before: jax.Array,
+    config: PublishedConfig,
 ) -> list[Physics]:
     """Trimmed start and clean-regime iteration on several samples.
 
     Args:
-      keys: ``(k,)`` typed keys of the starts.
+      keys: typed keys of the starts.
       samples: as many data sets, which may differ in their numbers of rows.
       before: status of the data; under its failures the physics is undefined.
       config: settings, numbers of the dtype of the data.
@@ -153,7 +156,7 @@ def fit_physics(
     key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfig
 ) -> Physics:
     """``fit_each`` for one data set."""
-    return fit_each(key[None], [data], before, config)[0]
+    return fit_each([key], [data], before, config)[0]
 
 
 @partial(jax.jit, static_argnames="num_cells")
