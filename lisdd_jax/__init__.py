@@ -7,6 +7,7 @@ from lisdd_jax.config import Config, PublishedConfig
 from lisdd_jax.diagnosis import diagnose
 from lisdd_jax.numerics.tails import chi2_logsf, chi2_sf, f_logsf, f_sf
 from lisdd_jax.prediction import predict
+from lisdd_jax.program_cache import compile_cache
 from lisdd_jax.published.physics import CleanRegime, fit_clean_regime
 from lisdd_jax.results import Cells, Certificate, Diagnosis, Form, Regions, Verdict
 from lisdd_jax.statistics.f_tests import FTest, f_test
@@ -19,6 +20,7 @@ from lisdd_jax.version import VERSION
 
 if TYPE_CHECKING:
     from lisdd_jax.fitting import Result, fit
+    from lisdd_jax.fitting.estimator import DiscrepancyRegressor as DiscrepancyRegressor
 
 __version__ = VERSION
 
@@ -42,6 +44,7 @@ __all__ = [
     "adjust_p_values",
     "chi2_logsf",
     "chi2_sf",
+    "compile_cache",
     "describe",
     "diagnose",
     "diagnose_regions",
@@ -64,4 +67,9 @@ def __getattr__(name: str) -> Any:
         from lisdd_jax import fitting
 
         return getattr(fitting, name)
+    # It needs scikit-learn, so that it is not among the names of a star import.
+    if name == "DiscrepancyRegressor":
+        from lisdd_jax.fitting import estimator
+
+        return estimator.DiscrepancyRegressor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -219,6 +219,16 @@ def diagnose_regions(
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit, or regions overlap.
 
+    Example:
+      >>> t = jnp.linspace(0.0, 1.0, 60)
+      >>> y = 2 * t + jnp.where(t >= 0.75, 1.0, 0.0) + 0.1 * jnp.sin(997 * t**2)
+      >>> found = diagnose_regions(
+      ...     t[:, None], y, t, jnp.ones((60, 1)), [0.25, 0.75], [0.5, 1.0],
+      ...     key=jax.random.key(0), config=PublishedConfig(num_cells=4, num_starts=10),
+      ... )
+      >>> found.regions.present.tolist()
+      [False, True]
+
     References:
       Wang, Localized and identifiable discovery of model discrepancy, equation (regionp).
       Benjamini and Hochberg (1995), Controlling the false discovery rate, JRSS B 57.

@@ -77,6 +77,10 @@ class PublishedConfig(Settings):
         or three.
       num_starts: random starts of the trimmed fit (static). The fit only seeds the iteration, which
         forgives a start that is not the best one.
+
+    Example:
+      >>> PublishedConfig(trim=0.2).method
+      'published'
     """
 
     method: ClassVar[str] = "published"
@@ -95,6 +99,12 @@ class Config(Settings):
       negligible: discrepancy, as a root mean square over the rows of a part of the axis and in
         units of the response, too small to matter: a law that holds to within it is called clean.
       max_regions: most regions reported, the longest ones (static).
+
+    Example:
+      >>> Config(alpha=0.01).num_cells
+      14
+      >>> Config.paper().trim
+      0.36
     """
 
     method: ClassVar[str] = "default"

@@ -10,6 +10,7 @@ import numpy as np
 from lisdd_jax import dataset
 from lisdd_jax.config import Config, PublishedConfig, check_config
 from lisdd_jax.default import method as default
+from lisdd_jax.numerics.compilation import compiled, is_quick
 from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published import method as published
@@ -38,7 +39,7 @@ def run(key: jax.Array, arrays: dict[str, Any], config: Config | PublishedConfig
 
 
 _diagnose = jax.jit(full_precision(run))
-_prepare = jax.jit(full_precision(dataset.prepare))
+_prepare = compiled(full_precision(dataset.prepare))
 
 
 def _run_once(
@@ -46,18 +47,18 @@ def _run_once(
 ) -> Diagnosis:
     """``run`` where all values are known: rows are padded, so that near tables share programs.
 
-    Of the default method only the passes over rows are compiled, one by one; the small work between
-    them runs in NumPy.
+    Stages are compiled one by one, and quickly where rows are few; small work of the default method
+    runs in NumPy. On many rows the published method is one program.
     """
     num_rows = arrays["response"].shape[0]
     arrays = dataset.pad_rows(arrays)
-    if isinstance(config, PublishedConfig):
+    if isinstance(config, PublishedConfig) and not is_quick(arrays):
         found = _diagnose(key, arrays, config)
     else:
         data, status = _prepare(**arrays)
         # As silent as a trace: what is undefined ends in a status.
         with np.errstate(all="ignore"):
-            found = default.run(key, data, status, config)
+            found = METHODS[type(config)](key, data, status, config)
     found = dataclasses.replace(found, outliers=np.asarray(found.outliers)[:num_rows])
     return jax.device_put(found)
 
@@ -110,6 +111,16 @@ def diagnose(
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit, or ``trusted`` is given to
         the published method.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from lisdd_jax import Verdict
+      >>> t = jnp.linspace(0.0, 1.0, 200)
+      >>> y = 2 * t + jnp.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * jnp.sin(997 * t**2)
+      >>> columns = jnp.stack([jnp.ones(200), t], axis=1)
+      >>> found = diagnose(columns, y, t, columns, key=jax.random.key(0))
+      >>> Verdict(int(found.verdict)).name, round(float(found.regions.lower[0]), 1)
+      ('DISCREPANCY', 0.7)
 
     References:
       Wang, Localized and identifiable discovery of model discrepancy, algorithm 1.

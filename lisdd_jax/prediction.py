@@ -48,6 +48,17 @@ def predict(
 
     Raises:
       ValueError, TypeError: shapes or types do not fit each other or the diagnosis.
+
+    Example:
+      >>> import jax
+      >>> from lisdd_jax import diagnose
+      >>> t = jnp.linspace(0.0, 1.0, 200)
+      >>> y = 2 * t + jnp.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * jnp.sin(997 * t**2)
+      >>> columns = jnp.stack([jnp.ones(200), t], axis=1)
+      >>> found = diagnose(columns, y, t, columns, key=jax.random.key(0))
+      >>> new = jnp.array([[1.0, 0.5], [1.0, 0.9]])
+      >>> [round(float(value), 1) for value in predict(found, new, new[:, 1], new)]
+      [1.0, 2.8]
     """
     num_physics = diagnosis.coefficients.shape[-1]
     num_terms = diagnosis.regions.coefficients.shape[-1]

@@ -18,7 +18,12 @@ FIRST_FAILURE = 100
 
 
 class Status(enum.IntEnum):
-    """Outcome of a computation; see ``describe`` for cause and remedy."""
+    """Outcome of a computation; see ``describe`` for cause and remedy.
+
+    Example:
+      >>> Status(101).name
+      'TOO_FEW_ROWS'
+    """
 
     OK = 0
     ITERATION_LIMIT = 1
@@ -155,6 +160,14 @@ def raise_if_failed(result: Any) -> None:
 
     Raises:
       FailedError: some status is a failure; the message describes the first and counts them.
+
+    Example:
+      >>> from types import SimpleNamespace
+      >>> raise_if_failed(SimpleNamespace(status=0))
+      >>> raise_if_failed(SimpleNamespace(status=np.array([0, 101])))  # doctest: +ELLIPSIS
+      Traceback (most recent call last):
+        ...
+      lisdd_jax.status.FailedError: TOO_FEW_ROWS: ...; ... (1 of 2 results failed)
     """
     codes = np.atleast_1d(np.asarray(result.status)).ravel()
     failed = codes[codes >= FIRST_FAILURE]

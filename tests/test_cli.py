@@ -371,21 +371,6 @@ def test_page_is_written(cli):
     assert sorted(path.name for path in Path().iterdir()) == ["page.html", "t.csv"]
 
 
-def test_quick_compilation_leaves_flags_of_the_user_alone(monkeypatch):
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
-    monkeypatch.delenv("XLA_FLAGS")
-    environment.compile_quickly()
-    assert "optimization_level=0" in os.environ["XLA_FLAGS"]
-    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
-    environment.compile_quickly()
-    assert os.environ["XLA_FLAGS"] == "--xla_cpu_enable_fast_math=false"
-    # An accelerator may be in use: its programs need the optimiser.
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: ["cuda"])
-    monkeypatch.delenv("XLA_FLAGS")
-    environment.compile_quickly()
-    assert "XLA_FLAGS" not in os.environ
-
-
 def test_help_lists_the_commands(cli):
     code, out, _ = cli("--help")
     assert code == 0

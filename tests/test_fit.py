@@ -134,7 +134,10 @@ def test_rows_keep_their_labels():
 def test_frames(result):
     assert list(result.physics.index) == ["intercept", "t", "u"]
     assert result.physics.coefficient["u"] == float(result.arrays.coefficients[2])
-    assert list(result.terms.columns) == ["region", "term", "coefficient", "stderr"]
+    tests = ["statistic", "p_value", "lower", "upper"]
+    assert list(result.terms.columns) == ["region", "term", "coefficient", "stderr", *tests]
+    assert list(result.physics.columns) == ["coefficient", "stderr", *tests]
+    assert np.all((result.physics.lower < [3, 0.5, -2]) & (result.physics.upper > [3, 0.5, -2]))
     assert result.terms.term.tolist() == LIBRARY
     assert result.cells["count"].sum() == NUM_ROWS
     assert result.cells.flagged.tolist() == np.asarray(result.arrays.cells.flagged).tolist()
@@ -157,6 +160,33 @@ def test_predictions(result):
     np.testing.assert_allclose(physics[:3], [a + 10 * b, a + 25 * b + c, a + 99 * b])
     assert found[0] == physics[0]
     assert found[1] - physics[1] == pytest.approx(result.terms.coefficient @ [1, 25])
+
+
+def coverage(seeds):
+    """Share of rows that intervals of 90 % cover, by table: of the mean, of a measurement."""
+    covered = []
+    for seed in seeds:
+        found, new = fit(draw(seed)), draw(seed + 10_000)
+        t, u = new["t"], new["u"]
+        mean = 3 + 0.5 * t - 2 * u + 1.5 * np.maximum(t - 20, 0)
+        with warnings.catch_warnings(action="ignore"):
+            ends = [
+                found.predict(new, interval=kind, level=0.9)
+                for kind in ("confidence", "prediction")
+            ]
+        pairs = zip((mean, new["y"]), ends, strict=True)
+        # Beyond the range of the fit nothing is promised.
+        known = (t >= found.problem.axis.min()) & (t <= found.problem.axis.max())
+        covered.append([np.mean(((v >= e.lower) & (v <= e.upper))[known]) for v, e in pairs])
+    return np.array(covered)
+
+
+@pytest.mark.parametrize("num", [12, pytest.param(200, marks=pytest.mark.slow)])
+def test_intervals_cover_what_they_say(num):
+    found = coverage(range(num))
+    error = found.std(axis=0, ddof=1) / math.sqrt(num)
+    assert np.all(np.abs(found.mean(axis=0) - 0.9) < 5 * error)
+    assert np.all(error < 0.06)
 
 
 def test_a_function_that_jax_traces(result):
@@ -183,7 +213,7 @@ def test_words(result):
 def test_the_page_stands_in_a_frame_of_its_own(result, tmp_path, monkeypatch):
     page = result.to_html(tmp_path / "p.html")
     assert (tmp_path / "p.html").read_text() == page
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 10, "five figures, for two widths"
     shown = result._repr_html_()
     assert shown.startswith('<iframe sandbox srcdoc="&lt;!DOCTYPE html&gt;')
     assert "<style" not in shown
@@ -195,20 +225,43 @@ def test_the_page_stands_in_a_frame_of_its_own(result, tmp_path, monkeypatch):
 
 def test_figures(result):
     plt = pytest.importorskip("matplotlib.pyplot")
-    figure, (left, middle, right) = plt.subplots(1, 3)
-    assert result.plot.fit(left) is left
-    result.plot.map(middle)
-    result.plot.residuals(right)
-    labels = left.get_legend_handles_labels()[1]
-    assert labels == ["measured", "physics", "region", "corrected"]
-    shaded = [patch.get_extents().width for patch in left.patches]
+    figure, (first, second, third, fourth, fifth) = plt.subplots(1, 5)
+    assert result.plot.fit(first) is first
+    result.plot.map(second)
+    result.plot.residuals(third)
+    result.plot.residuals(fourth, order="record")
+    result.plot.qq(fifth)
+    labels = first.get_legend_handles_labels()[1]
+    assert labels == ["measured", "set aside", "physics", "region", "corrected", "end, 95 %"]
+    shaded = [patch.get_extents().width for patch in first.patches]
     assert len(shaded) == 2, "the region, and the interval of its one closed end"
-    assert (left.get_xlabel(), left.get_ylabel()) == ("t", "y")
-    assert len(middle.patches) == len(result.cells)
-    assert right.get_ylabel() == "y: residual of the physics"
+    assert (first.get_xlabel(), first.get_ylabel()) == ("t", "y, u at the mean")
+    assert len(second.patches) == len(result.cells) + 1
+    assert third.get_ylabel() == "y: residual of the physics"
+    points, aside = fourth.lines[:2]
+    kept = np.delete(np.arange(NUM_ROWS), 7)
+    np.testing.assert_array_equal(points.get_xdata(), kept + 1)
+    np.testing.assert_allclose(points.get_ydata(), result.residuals().to_numpy()[kept])
+    assert aside.get_xdata().tolist() == [8]
+    scaled = fifth.lines[0].get_ydata() * float(result.arrays.scale)
+    np.testing.assert_allclose(scaled, np.sort(result.residuals().to_numpy()[kept]), atol=1e-12)
     own = result.plot.fit()
     assert own.figure is not figure
     plt.close("all")
+    assert "4 of 399 lie beyond 3 noise scales" in result.plot.describe("qq")
+    with pytest.raises(ValueError, match=r"name must be one of \('fit', .*, got 'pie'"):
+        result.plot.describe("pie")
+    with pytest.raises(ValueError, match="order must be one of"):
+        result.plot.residuals(order="time")
+
+
+def test_checks_of_the_residuals(result):
+    found = result.diagnostics()
+    depend = result.arrays.dependence
+    assert found.value["correlation in the record"] == float(depend.record_correlation)
+    assert found.value["outliers set aside"] == 1
+    assert abs(found.value["excess kurtosis"]) < 1
+    assert found.p_value.min() > 0.01
 
 
 def test_json_keeps_every_bit(result, tmp_path):
@@ -221,7 +274,12 @@ def test_json_keeps_every_bit(result, tmp_path):
     assert again.to_html() == result.to_html()
     assert again.outliers().tolist() == ["row 7"]
     np.testing.assert_array_equal(again.predict(FRAME), result.predict(FRAME))
-    pd.testing.assert_frame_equal(again.regions, result.regions)
+    for frame in ("regions", "terms", "physics", "cells"):
+        pd.testing.assert_frame_equal(getattr(again, frame), getattr(result, frame))
+    pd.testing.assert_frame_equal(again.diagnostics(), result.diagnostics())
+    intervals = [found.predict(FRAME, interval="prediction") for found in (again, result)]
+    pd.testing.assert_frame_equal(*intervals)
+    assert again.to_latex() == result.to_latex()
 
 
 def test_json_of_every_part():

@@ -25,6 +25,7 @@ def execute(name):
     return module, module.main()
 
 
+@pytest.mark.slow
 def test_the_parameter_inside_the_physics_is_recovered(capsys):
     module, found = run("oscillator_frequency")
     true = module.WAVE_NUMBER

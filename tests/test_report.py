@@ -13,7 +13,9 @@ import pytest
 from report_data import CONFIG, NAN, OUTCOMES, diagnosis, summary_of, write_problem
 from rich.console import Console
 
+from lisdd_jax import library
 from lisdd_jax.report import (
+    figure_words,
     figures,
     files,
     html,
@@ -22,9 +24,12 @@ from lisdd_jax.report import (
     numbers,
     reasons,
     summarize,
+    svg,
     terminal,
     words,
 )
+from lisdd_jax.report.curves import Curves, is_line, thinned
+from lisdd_jax.report.style import PALETTE
 from lisdd_jax.results import Verdict
 
 
@@ -169,16 +174,20 @@ class Page(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.open, self.tags, self.links = [], [], []
+        self.open, self.tags, self.links, self.ids, self.images = [], [], [], [], []
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+        self.images += [dict(attrs)] if tag == "svg" else []
         self.links += [value for name, value in attrs if name in ("src", "href")]
         if tag not in self.VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
         self.tags.append(tag)
+        self.links += [value for name, value in attrs if name == "xlink:href"]
+        self.ids += [value for name, value in attrs if name == "id"]
 
     def handle_endtag(self, tag):
         if tag not in self.VOID:
@@ -198,20 +207,96 @@ def test_page_is_well_formed_and_self_contained(name, data):
     assert page.tags.count("figure") == page.tags.count("figcaption")
     assert page.tags.count("table") == page.tags.count("caption")
     assert 'lang="en"' in text
+    # What parts of a figure refer to is in the page, once.
+    assert len(page.ids) == len(set(page.ids))
+    referred = set(re.findall(r"url\(#([^)]*)\)", text)) | {link[1:] for link in page.links}
+    assert referred == set(page.ids)
+    for image in page.images:
+        assert image["role"] == "img"
+        assert image["aria-label"].endswith(".")
+    assert [image["class"] for image in page.images] == ["wide", "narrow"] * (len(page.images) // 2)
+    whole = 5 if summary_of(name, data).physics[0].coefficient == 1.0 else 0
+    assert page.tags.count("figure") == whole
 
 
 def test_figures_are_repeatable_and_hold_text(data):
-    summary = summary_of("discrepancy", data)
-    first = figures.residual_figure(summary, data)
-    assert first == figures.residual_figure(summary, data)
+    curves = Curves(summary_of("discrepancy", data), data)
+    first = svg.figure_elements("residuals", curves, 'The "residuals".')
+    assert first == svg.figure_elements("residuals", curves, 'The "residuals".')
     assert "missing term" in first
-    assert first.startswith("<svg aria-hidden")
+    start = '<svg class="wide" role="img" aria-label="The &quot;residuals&quot;." viewBox='
+    assert first.startswith(start)
+
+
+@pytest.mark.parametrize("name", figures.DRAWINGS)
+def test_figures_take_the_colours_and_the_width_of_the_page(name, data):
+    drawn = svg.figure_elements(name, Curves(summary_of("discrepancy", data), data), "What.")
+    for color in re.findall(r"(?:fill|stroke): *([^;\"]+)", drawn):
+        assert color == "none" or re.fullmatch(r"var\(--(\w+), #\w{6}\)", color)[1] in PALETTE
+    # A phone of 320 pixels leaves 288 to a figure, and the wide one is shown from 620 on.
+    for width, pixels in (("wide", 620), ("narrow", 288)):
+        (element,) = re.findall(rf'<svg class="{width}".*?</svg>', drawn, re.DOTALL)
+        (extent,) = re.findall(r'viewBox="0 0 ([\d.]+) ', element)
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?: *([\d.]+)px", element)]
+        assert min(sizes) * pixels / float(extent) >= 11
+
+
+@pytest.mark.parametrize("name", ["discrepancy", "holds_nearly"])
+def test_figures_are_told_in_words(name, data):
+    curves = Curves(summary_of(name, data), data)
+    told = {figure: figure_words.describe_figure(figure, curves) for figure in figures.DRAWINGS}
+    assert not any("nan" in text or "undefined" in text for text in told.values())
+    if name == "discrepancy":
+        assert told["fit"] == (
+            "Points of y at 39 rows over x from -1.800 to 2.000, the other terms of the physics at"
+            " their means, and the line of the physics. For x >= 1.000 the rows leave that line, by"
+            " + 0.2 x^3."
+        )
+        assert told["map"] == (
+            "A bar for each of 4 cells of x. 1 flagged cell, of height 3.7. 3 other cells, of"
+            " height 1.0."
+        )
+    else:
+        assert told["record"].endswith("order of the table. Neighbours correlate by 0.00.")
+
+
+def test_other_terms_are_held_at_their_means(data):
+    """A term that is no function of the axis, and one that is."""
+    sources = [library.Term.from_expression(text) for text in ("v", "x")]
+    design = np.stack([np.arange(39.0), data.axis], axis=1)
+    response = design @ [1.0, -2.0]
+    problem = dataclasses.replace(
+        data, physics=library.Library(tuple(sources)), design=design, response=response
+    )
+    curves = Curves(summary_of("clean", problem), problem)
+    assert [term.name for term in curves.others] == ["v"]
+    np.testing.assert_allclose(curves.physics, response)
+    np.testing.assert_allclose(curves.shift, np.arange(39.0) - 19)
+    np.testing.assert_allclose(curves.physics - curves.shift, 19 - 2 * data.axis)
+
+
+def test_points_of_a_figure():
+    assert thinned(np.arange(10), 20).tolist() == list(range(10))
+    some = thinned(np.arange(1000), 7)
+    assert (len(some), some[0], some[-1]) == (7, 0, 999)
+    assert is_line(np.linspace(0, 1, 50) ** 2)
+    assert not is_line(np.random.default_rng(0).normal(size=50))
+
+
+def test_cells_and_regions_are_reconciled(data):
+    summary = summary_of("discrepancy", data)
+    assert list(words.cells_and_regions(summary)) == []
+    (region,) = summary.regions
+    inner = dataclasses.replace(summary, regions=(dataclasses.replace(region, lower=1.3),))
+    (told,) = words.cells_and_regions(inner)
+    assert told.endswith("lie in a region; ends of a region lie within cells, at 1.300")
+    assert words.sentence(told) in html.render(inner, data)
 
 
 def test_dollars_in_names_are_no_mathematics(data):
     summary = dataclasses.replace(summary_of("discrepancy", data), axis="a$b^$", response="$\\x")
-    assert "a$b^$" in figures.evidence_figure(summary)
-    figures.residual_figure(summary, data)
+    for name in ("map", "residuals"):
+        assert "a$b^$" in svg.figure_elements(name, Curves(summary, data), "What.")
 
 
 def test_certificate_for_another_region_is_told(data):

@@ -71,6 +71,7 @@ def test_it_tends_to_the_hard_answer(several, run_smooth):
     assert np.median(warmer) > np.median(gap(found, hard))
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_the_objective():
     *data, mask = map(jnp.asarray, problem(1))
     direction = jnp.asarray(np.random.default_rng(0).normal(size=data[1].shape))

@@ -20,9 +20,6 @@ from lisdd_jax.tables.model import Model
 from lisdd_jax.tables.problem import Problem
 from lisdd_jax.tables.spec import Spec
 
-_LARGE_TABLE = 20_000_000
-"""Bytes of a table on which a program that is quick to compile would run too long."""
-
 HELP = r"""
 Find where a trusted model is wrong, which term is missing there, and whether that is real.
 
@@ -118,11 +115,8 @@ def _diagnose(plan: Spec, spec_file: str | None) -> None:
     config = plan.settings()
     _check_outputs(plan, spec_file)
     environment.set_precision(float32=bool(plan.float32))
-    path = Path(plan.table or "")
-    if not path.is_file() or path.stat().st_size < _LARGE_TABLE:
-        environment.compile_quickly()
     with waiting(f"Reading {plan.table}"):
-        table = read_table(path, plan.reading())
+        table = read_table(Path(plan.table or ""), plan.reading())
         data = _read(table, plan)
     with waiting("Diagnosing (the first run of its kind compiles)"):
         data, found = execution.run(data, plan, config)

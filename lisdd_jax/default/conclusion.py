@@ -18,6 +18,7 @@ from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.physics import Physics, fit_physics
 from lisdd_jax.default.settling import Settled
 from lisdd_jax.default.survey import Known, Survey
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import namespace, to_host
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.statistics.f_tests import FRatio, log_p_values
@@ -65,7 +66,7 @@ class Standing(NamedTuple):
     scatter: Any
 
 
-@jax.jit
+@compiled
 def _log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
     return log_p_values(*ratios)
 
@@ -163,8 +164,10 @@ def conclude(
     survey, layout, max_terms = task.survey, task.layout, task.config.max_terms
     depend, present, variance = task.state.look.dependence, stands.present, survey.variance
     law = _fit_law(task, stands, final, data.block is not None)
+    # Rows that depend on each other tell less of a coefficient than their number says.
+    widened = variance * depend.rows / depend.shown
     terms = outcome.fit_terms(
-        final.regions.gram[:-1].sum(1), form, present, law, variance, layout, max_terms
+        final.regions.gram[:-1].sum(1), form, present, law, widened, layout, max_terms
     )
     everywhere = act_everywhere(
         final.regions,
@@ -172,7 +175,7 @@ def conclude(
         law.theta,
         present,
         _count_ends(settled, present),
-        variance * depend.rows / depend.shown,
+        widened,
         layout,
         max_terms,
     )

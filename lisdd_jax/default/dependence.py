@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells
-from lisdd_jax.default.outliers import LocalFit, per_row
+from lisdd_jax.default.outliers import LocalFit
+from lisdd_jax.numerics.medians import per_row
 
 LAGS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
 """Distances in the record at which rows are compared; sums over all go by trapezoids."""

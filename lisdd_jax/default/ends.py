@@ -20,7 +20,7 @@ NUM_REACH = 2
 _NUM_TURNS = 3
 """Fits of the correction, each followed by a move of the ends; they settle in two or three."""
 
-_JUMP_95 = 7.35
+JUMP_95 = 7.35
 """95 % quantile of the likelihood ratio of a jump's place, ``(1 - exp(-x / 2))^2 = 0.95``."""
 
 
@@ -160,7 +160,7 @@ def jump_intervals(gain: jax.Array, placed: Placed, spans: Spans, variance: jax.
       Hansen (2000), Sample splitting and threshold estimation, Econometrica 68, equation 6.
     """
     position = jnp.arange(gain.shape[1], dtype=jnp.int32)[None]
-    cut = _JUMP_95 * variance
+    cut = JUMP_95 * variance
     within = (position >= spans.low[:, None]) & (position <= spans.high[:, None])
 
     def at(end: jax.Array) -> jax.Array:

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lisdd_jax.default.breaks import Breaks, fit_breaks, log_upper_f
 from lisdd_jax.default.local_fits import LocalFits, Noise, spans
 from lisdd_jax.numerics import hosted, small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.numerics.hosted import choose, namespace
 
-_CHANGE_SHARE, _RUN_SHARE, _TERM_SHARE = 0.4, 0.4, 0.2
-"""Shares of the level for single changes and runs in the physics' directions, and for terms."""
+_CHANGE_SHARE, _RUN_SHARE, _TERM_SHARE, _BREAK_SHARE = 0.3, 0.4, 0.2, 0.1
+"""Shares of the level for single changes and runs in the physics' directions, for terms, and for
+changes of the whole law."""
 
 _LEAST_SHARE, _LEAST_ROWS = 0.02, 6
 """A run must hold, and leave, so many rows: a few rows show a misfit of their own anywhere."""
@@ -33,10 +35,10 @@ class ExactnessTest(NamedTuple):
     """The test that the law holds exactly.
 
     Attributes:
-      statistic: largest score of one change or run, squared.
+      statistic: what the change saves that looks worst, in noise variances.
       log_p_value: bound that pays for all directions and runs.
-      first, end: cells of the run with the largest score.
-      shift: ``(p,)`` by which the law of all cells would move without that run's change.
+      first, end: cells of that change.
+      shift: ``(p,)`` by which the law of all cells would move without it.
     """
 
     statistic: Any
@@ -114,6 +116,85 @@ def distinct_directions(gram: Any) -> Any:
     return (square > 0) & ~xp.any(twin, 1)
 
 
+class _Largest(NamedTuple):
+    """What speaks most against the exact law: ``log_p`` with all trials paid for, and where."""
+
+    log_p: Any
+    statistic: Any
+    first: Any
+    end: Any
+    shift: Any
+
+
+def _largest_score(
+    found: _Scores, gram: Any, fits: LocalFits, degrees: Any, slack: Any, inflation: Any, size: int
+) -> _Largest:
+    """The largest score of single directions.
+
+    Args:
+      found: the scores.
+      gram: ``(K, m, m)`` of all columns.
+      fits: the cells' own fits.
+      degrees: of freedom of their noise.
+      slack: ``(K + 1, K + 1)`` what a score may be for nothing.
+      inflation: rows that count as one.
+      size: columns of ``[1, axis, physics]``.
+    """
+    xp = namespace(gram)
+    squares = xp.maximum(hosted.safe_root(found.square) - slack[None], 0.0) ** 2 / inflation
+    distinct = distinct_directions(gram)
+    basic = distinct & (np.arange(len(distinct)) < size)
+    num = len(fits.num_rows) + 1
+    cells = fits.present.sum()
+    place = np.arange(num)
+    change = xp.asarray(place[:, None] == 0) | (place[None] >= cells)
+    every = xp.ones((num, num), bool)
+    cells = cells.astype(gram.dtype)
+    num_basic, num_terms = (part.sum().astype(gram.dtype) for part in (basic, distinct & ~basic))
+    families = (
+        (basic, change, num_basic * 1.1 * cells**0.8 / _CHANGE_SHARE),
+        (basic, every, num_basic * cells**1.5 / _RUN_SHARE),
+        (distinct & ~basic, every, num_terms * cells**1.5 / _TERM_SHARE),
+    )
+    log_p = []
+    for directions, runs, trials in families:
+        most = xp.max(xp.where(directions[:, None, None] & runs[None], squares, 0.0))
+        paid = log_two_sided(most, degrees) + xp.log(xp.where(trials > 0, trials, 1.0))
+        log_p.append(xp.where(trials > 0, paid, 0.0))
+    flat = xp.where(distinct[:, None, None], squares, 0.0).reshape(-1)
+    best = xp.argmax(flat)
+    direction, run = best // num**2, best % num**2
+    first, end = (run // num).astype(np.int32), (run % num).astype(np.int32)
+    shift = found.inverse @ found.shared[direction, :, first, end]
+    shift = shift * found.effect[direction, first, end]
+    return _Largest(xp.min(xp.stack(log_p)), flat[best], first, end, shift)
+
+
+def _largest_break(found: Breaks, fits: LocalFits, slack: Any, inflation: Any) -> _Largest:
+    """The bound between cells at which the law changes most; arguments as for the scores."""
+    xp = namespace(found.gain)
+    tested = found.df_num > 0
+    gain = xp.maximum(hosted.safe_root(found.gain) - slack, 0.0) ** 2 / inflation
+    df_num, df_den = (xp.where(tested, part, 1.0) for part in (found.df_num, found.df_den))
+    variance = xp.where(found.variance > 0, found.variance, 1.0)
+    log_p = log_upper_f(gain / (df_num * variance), df_num, df_den)
+    trials = xp.maximum(tested.sum(), 1).astype(gain.dtype) / _BREAK_SHARE
+    log_p = xp.where(tested, log_p + xp.log(trials), 0.0)
+    best = xp.argmin(log_p)
+    rows = xp.cumsum(fits.num_rows)
+    early = rows[best] < 0.5 * rows[-1]
+    bound, cells = (best + 1).astype(np.int32), fits.present.sum().astype(np.int32)
+    # The law of the longer side is the one that would stay.
+    larger = xp.where(early, found.theta[1, best], found.theta[0, best])
+    return _Largest(
+        log_p=log_p[best],
+        statistic=gain[best],
+        first=xp.where(early, 0, bound),
+        end=xp.where(early, bound, cells),
+        shift=found.whole - larger,
+    )
+
+
 def test_exactness(
     gram: Any, fits: LocalFits, noise: Noise, num_physics: int, inflation: Any, floor: Any
 ) -> ExactnessTest:
@@ -128,47 +209,19 @@ def test_exactness(
       floor: mean discrepancy that does not matter.
     """
     xp = namespace(gram)
-    present, steady = fits.present, noise.steady
-    weight = xp.where(present, 1 / xp.where(present, steady, 1.0), 0.0)
-    found = scores(gram, fits.num_rows, weight, slice(2, 2 + num_physics))
+    steady, physics = noise.steady, slice(2, 2 + num_physics)
+    weight = xp.where(fits.present, 1 / xp.where(fits.present, steady, 1.0), 0.0)
     # A discrepancy of this size adds to no score more than its own length (triangle inequality).
-    length = floor * hosted.safe_root(spans(fits.num_rows * weight))
-    squares = xp.maximum(hosted.safe_root(found.square) - length[None], 0.0) ** 2 / inflation
-    distinct = distinct_directions(gram)
-    basic = distinct & (np.arange(len(distinct)) < num_physics + 2)
-    size = len(fits.num_rows) + 1
-    cells = present.sum()
-    place = np.arange(size)
-    change = xp.asarray(place[:, None] == 0) | (place[None] >= cells)
-
-    def largest(directions: Any, runs: Any) -> Any:
-        return xp.max(xp.where(directions[:, None, None] & runs[None], squares, 0.0))
-
-    everywhere = xp.ones((size, size), bool)
-    families = xp.stack(
-        [
-            largest(basic, change),
-            largest(basic, everywhere),
-            largest(distinct & ~basic, everywhere),
-        ]
-    )
-    cells = cells.astype(gram.dtype)
-    num_basic, num_terms = (part.sum().astype(gram.dtype) for part in (basic, distinct & ~basic))
-    counts = xp.stack(
-        [
-            num_basic * 1.1 * cells**0.8 / _CHANGE_SHARE,
-            num_basic * cells**1.5 / _RUN_SHARE,
-            num_terms * cells**1.5 / _TERM_SHARE,
-        ]
-    )
+    squares = fits.num_rows * weight
+    length = floor * hosted.safe_root(spans(squares))
     degrees = xp.maximum(noise.degrees.sum(), 1)
-    tried = counts > 0
-    log_p = log_two_sided(families, degrees) + xp.log(xp.where(tried, counts, 1.0))
-    log_p = xp.min(xp.where(tried, log_p, 0.0))
-    flat = xp.where(distinct[:, None, None], squares, 0.0).reshape(-1)
-    best = xp.argmax(flat)
-    direction, run = best // size**2, best % size**2
-    first, end = (run // size).astype(np.int32), (run % size).astype(np.int32)
-    shift = found.inverse @ found.shared[direction, :, first, end]
-    shift = shift * found.effect[direction, first, end]
-    return ExactnessTest(flat[best], xp.minimum(log_p, 0.0), first, end, shift)
+    found = scores(gram, fits.num_rows, weight, physics)
+    most = _largest_score(found, gram, fits, degrees, length, inflation, physics.stop)
+    if num_physics > 1:
+        slack = floor * hosted.safe_root(squares.sum())
+        broken = fit_breaks(gram, fits.num_rows, weight, physics)
+        change = _largest_break(broken, fits, slack, inflation)
+        most = choose(change.log_p < most.log_p, change, most)
+    return ExactnessTest(
+        most.statistic, xp.minimum(most.log_p, 0.0), most.first, most.end, most.shift
+    )

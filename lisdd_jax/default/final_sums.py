@@ -1,6 +1,5 @@
 """The sums that all results are made of, and the only ones with derivatives (section 3.10)."""
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -16,6 +15,7 @@ from lisdd_jax.default.rows import OpenRegions, fold_sums
 from lisdd_jax.default.settling import Settled
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import cell_sums
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 
 
@@ -38,7 +38,7 @@ class Final(NamedTuple):
     map_rows: jax.Array
 
 
-@partial(jax.jit, static_argnames=("layout", "num_map"))
+@compiled(static_argnames=("layout", "num_map"))
 @full_precision
 def sum_final(
     rows: Ordered,

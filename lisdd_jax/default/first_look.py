@@ -1,6 +1,5 @@
 """What single cells show before any law, and the cells of the place (sections 3.1, 3.3 and 3.6)."""
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,6 +11,7 @@ from lisdd_jax.default.dependence import RowDependence, Sharing
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.numerics import cell_sums
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 
 
@@ -44,7 +44,7 @@ def _quarters(cells: SortedCells) -> SortedCells:
     return SortedCells(of_row, cells.bounds, jnp.minimum(cells.num, 4))
 
 
-@partial(jax.jit, static_argnames="layout")
+@compiled(static_argnames=("layout",))
 @full_precision
 def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     """Fit single cells robustly, measure dependence, and lay the cells of the place."""

@@ -1,4 +1,10 @@
-"""Ends at which a correction grows from zero: kinks, sharp or soft (section 3.7)."""
+"""Ends at which a correction grows from zero: kinks, sharp or soft (section 3.7).
+
+Beside an end the residuals are ``a + b t + c h(t - place)`` with a hinge ``h`` that bends over
+``place +- w``: ``(u + w)^2 / (4 w)`` there, ``u`` beyond. Places and widths are tried on a grid,
+and running sums over the rows give all products of the hinge at once. The least residual sum over
+``a, b, c`` and ``w`` is a profile of the place.
+"""
 
 from typing import NamedTuple
 
@@ -6,15 +12,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.default.ends import Placed, Spans
+from lisdd_jax.default.ends import JUMP_95, Placed, Spans
 from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 _KINK_95 = 3.84
 """95 % quantile of chi-square with one degree of freedom: a kink's place is a regular parameter."""
 
+_DOUBT = 4.0
+"""Variances by which two lines must be better for a jump to be possible (Akaike's two for the
+coefficient that they have more, and two for the search for the place at which it serves best)."""
+
 _NUM_PLACES = 96
 _SOFTNESS = np.array([0.0, 0.04, 0.08, 0.16, 0.32])
 """Places tried for a kink, and half widths over which it bends, as shares of the searched span."""
+
+_NUM_POWERS = 5
+"""Powers of the axis in the running sums; rows from here on are products with the residual."""
 
 
 class Kinks(NamedTuple):
@@ -23,7 +36,8 @@ class Kinks(NamedTuple):
     Attributes:
       is_kink: bool, the correction grows from zero there.
       place: on the axis.
-      lower, upper: 95 % confidence interval of the place.
+      lower, upper: 95 % confidence interval of the place; where two separate lines describe the
+        rows better, though not by what a kink is granted, it holds the places of their jump too.
       softness: half width over which the correction bends; 0 for a sharp kink.
     """
 
@@ -32,6 +46,39 @@ class Kinks(NamedTuple):
     lower: jax.Array
     upper: jax.Array
     softness: jax.Array
+
+
+class _Scale(NamedTuple):
+    """The working axis ``t = (z - middle) / span``, in which powers neither cancel nor overflow."""
+
+    middle: jax.Array
+    span: jax.Array
+
+    def to_work(self, values: jax.Array) -> jax.Array:
+        return (values - self.middle) / self.span
+
+    def to_axis(self, values: jax.Array) -> jax.Array:
+        return values * self.span + self.middle
+
+
+class _Grid(NamedTuple):
+    """Hinges tried beside every end, ``P`` places and ``W`` half widths, in the working axis.
+
+    Attributes:
+      place: ``(2, R, P, 1)``.
+      width: ``(2, R, 1, W)``.
+      sign: ``(2, 1, 1, 1)``, 1 where the hinge rises to the right (starts).
+      start, end: ``(2, R, P, W)`` int32, rows beside the end.
+      bend, straight: the same, first row of the bend and the first after it.
+    """
+
+    place: jax.Array
+    width: jax.Array
+    sign: jax.Array
+    start: jax.Array
+    end: jax.Array
+    bend: jax.Array
+    straight: jax.Array
 
 
 def _windows(spans: Spans, placed: Placed, num_rows: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -54,6 +101,106 @@ def _gain_of(placed: Placed) -> jax.Array:
     return stop - start
 
 
+def _scale_of(axis: jax.Array, num_rows: jax.Array) -> _Scale:
+    last = axis[jnp.maximum(num_rows - 1, 0)]
+    span = jnp.maximum(last - axis[0], jnp.finfo(axis.dtype).tiny)
+    return _Scale(0.5 * (axis[0] + last), span)
+
+
+def _running_sums(axis: jax.Array, residual: jax.Array, weight: jax.Array) -> jax.Array:
+    """Running sums ``(9, n + 1)`` of ``t^0 .. t^4``, of ``r t^0 .. r t^2``, and of ``r^2``."""
+    powers = axis[None] ** jnp.arange(_NUM_POWERS, dtype=axis.dtype)[:, None] * weight[None]
+    squares = (weight * residual**2)[None]
+    return extremes.running_sum(jnp.concatenate([powers, powers[:3] * residual[None], squares]))
+
+
+def _grid_of(
+    axis: jax.Array, scale: _Scale, spans: Spans, placed: Placed, num_rows: jax.Array
+) -> _Grid:
+    """The hinges tried; ``axis (n,)`` in the working unit, infinite in rows out of use."""
+    num, dtype = axis.shape[0], axis.dtype
+    first, last = _windows(spans, placed, num_rows)
+    low, high = (axis[jnp.clip(end, 0, num - 1)] for end in (spans.low, spans.high - 1))
+    low, high = (jnp.where(jnp.isfinite(end), end, 0.0) for end in (low, high))
+    length = jnp.where(high > low, high - low, 1 / scale.span)
+    share = jnp.linspace(-0.5, 0.5, _NUM_PLACES).astype(dtype)
+    place = 0.5 * (low + high)[:, None] + length[:, None] * share[None]
+    place = jnp.broadcast_to(place[None, ..., None], (*first.shape, _NUM_PLACES, 1))
+    width = length[:, None] * jnp.asarray(_SOFTNESS, dtype)[None]
+    width = jnp.broadcast_to(width[None, :, None], (*first.shape, 1, len(_SOFTNESS)))
+    shape = (*first.shape, _NUM_PLACES, len(_SOFTNESS))
+    start, end = (
+        jnp.broadcast_to(edge[..., None, None], shape).astype(jnp.int32) for edge in (first, last)
+    )
+    bend, straight = (
+        jnp.clip(jnp.searchsorted(axis, edge.reshape(-1)).reshape(shape), start, end)
+        for edge in (place - width, place + width)
+    )
+    sign = jnp.array([1.0, -1.0], dtype)[:, None, None, None]
+    return _Grid(place, width, sign, start, end, bend.astype(jnp.int32), straight.astype(jnp.int32))
+
+
+def _solve_left(
+    gram: list[list[jax.Array]], cross: list[jax.Array], square: jax.Array
+) -> jax.Array:
+    """Residual sums of least squares given the entries of its normal equations."""
+    table = jnp.stack([jnp.stack(row, -1) for row in gram], -2)
+    moment = jnp.stack(cross, -1)
+    solved = small_systems.solve(table, moment, tolerances.gram(moment.dtype))
+    return square - jnp.sum(solved.solution * moment, -1)
+
+
+def _line_left(sums: jax.Array) -> jax.Array:
+    """Residual sums of a straight line, from sums ``(9, ...)`` over its rows."""
+    ones, along, squares = sums[0], sums[1], sums[2]
+    return _solve_left([[ones, along], [along, squares]], [sums[5], sums[6]], sums[8])
+
+
+def _energy(weights: jax.Array, sums: jax.Array) -> jax.Array:
+    """Sum of squares of a polynomial of coefficients ``weights (k, ...)``."""
+    size = weights.shape[0]
+    products = jnp.stack([sums[j : j + size] for j in range(size)])
+    return jnp.sum(weights[:, None] * weights[None] * products, axis=(0, 1))
+
+
+def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
+    """Residual sums ``(2, R, P, W)`` of a line and a hinge."""
+    shape = grid.start.shape
+    forward = jnp.broadcast_to(grid.sign > 0, shape)
+    beyond = (
+        jnp.where(forward, grid.straight, grid.start),
+        jnp.where(forward, grid.end, grid.bend),
+    )
+    bounds = (grid.start, grid.end), (grid.bend, grid.straight), beyond
+    whole, bent, far = (sums[:, high] - sums[:, low] for low, high in bounds)
+    soft = grid.width > 0
+    safe = jnp.where(soft, grid.width, 1.0)
+    shift = grid.width - grid.sign * grid.place
+    parts = (shift**2, 2 * grid.sign * shift, jnp.ones_like(shift))
+    quadratic = jnp.stack(
+        [jnp.broadcast_to(jnp.where(soft, part / (4 * safe), 0.0), shape) for part in parts]
+    )
+    ends = (-grid.sign * grid.place, jnp.broadcast_to(grid.sign, grid.place.shape))
+    linear = jnp.stack([jnp.broadcast_to(part, shape) for part in ends])
+
+    def moment(offset: int) -> jax.Array:
+        """Sums of the hinge with ``t^offset``, or with the residual from ``_NUM_POWERS`` on."""
+        curve = jnp.sum(quadratic * bent[offset : offset + 3], axis=0)
+        return curve + jnp.sum(linear * far[offset : offset + 2], axis=0)
+
+    square = _energy(quadratic, bent) + _energy(linear, far)
+    one, along = moment(0), moment(1)
+    gram = [[whole[0], whole[1], one], [whole[1], whole[2], along], [one, along, square]]
+    return _solve_left(gram, [whole[5], whole[6], moment(_NUM_POWERS)], whole[8])
+
+
+def _jump_left(grid: _Grid, sums: jax.Array) -> jax.Array:
+    """Residual sums ``(2, R, P)`` of two separate lines, parted at the places."""
+    start, cut, end = (part[..., 0] for part in (grid.start, grid.bend, grid.end))
+    left, right = sums[:, cut] - sums[:, start], sums[:, end] - sums[:, cut]
+    return _line_left(left) + _line_left(right)
+
+
 def fit_kinks(
     axis: jax.Array,
     residual: jax.Array,
@@ -65,120 +212,42 @@ def fit_kinks(
 ) -> Kinks:
     """Fit every end as a kink, sharp or soft, against a jump.
 
-    Beside an end the residuals are ``a + b z + c h(z - place)`` with a hinge ``h`` that bends over
-    ``place +- w``: ``(u + w)^2 / (4 w)`` there, ``u`` beyond. The residual sum, smallest over ``a,
-    b, c`` and ``w``, is a profile of the place.
-
     Args:
       axis, residual, weight: ``(n,)`` sorted rows.
       spans, placed: regions and their ends.
       num_rows: rows in use.
       inflation: rows that count as one.
     """
-    num, dtype = axis.shape[0], axis.dtype
     known = jnp.where(jnp.isfinite(axis), axis, 0.0)
-    first, last = _windows(spans, placed, num_rows)
-    low, high = (known[jnp.clip(end, 0, num - 1)] for end in (spans.low, spans.high - 1))
-    center = jnp.broadcast_to(0.5 * (low + high)[None], first.shape)
-    length = jnp.broadcast_to((high - low)[None], first.shape)
-    length = jnp.where(length > 0, length, 1.0)
-    # Powers of the axis are taken about the middle of all, and shifted to that of each end below.
-    middle = 0.5 * (known[0] + known[jnp.maximum(num_rows - 1, 0)])
-    span = jnp.maximum(known[jnp.maximum(num_rows - 1, 0)] - known[0], jnp.finfo(dtype).tiny)
-    t = (known - middle) / span
-    powers = t[None] ** jnp.arange(5, dtype=dtype)[:, None] * weight[None]
-    rows = jnp.concatenate([powers, powers[:3] * residual[None], (weight * residual**2)[None]])
-    sums = extremes.running_sum(rows)
-    center, length = (center - middle) / span, length / span
-    sign = jnp.array([[1.0], [-1.0]], dtype)
-    grid = jnp.linspace(-0.5, 0.5, _NUM_PLACES).astype(dtype)
-    place = center[..., None] + length[..., None] * grid[None, None]
-    width = length[..., None] * jnp.asarray(_SOFTNESS, dtype)[None, None]
-    place, width = place[..., None], width[..., None, :]
-    lower_row, upper_row = (
-        jnp.searchsorted(axis, (edge * span + middle).reshape(-1)).reshape(edge.shape)
-        for edge in (place - width, place + width)
-    )
-    shape = (*place.shape[:3], len(_SOFTNESS))
-    start, end = (
-        jnp.broadcast_to(edge[..., None, None], shape).astype(jnp.int32) for edge in (first, last)
-    )
-    bend, straight = (
-        jnp.clip(edge.astype(jnp.int32), start, end) for edge in (lower_row, upper_row)
-    )
-    forward = jnp.broadcast_to((sign > 0)[..., None, None], shape)
-    far_start, far_end = jnp.where(forward, straight, start), jnp.where(forward, end, bend)
-
-    def total(low: jax.Array, high: jax.Array) -> jax.Array:
-        return sums[:, high] - sums[:, low]
-
-    whole, mid, far = total(start, end), total(bend, straight), total(far_start, far_end)
-    sign = sign[..., None, None]
-    safe = jnp.where(width > 0, width, 1.0)
-    shift = width - sign * place
-    quadratic = jnp.stack(
-        [
-            jnp.broadcast_to(part / (4 * safe), shape)
-            for part in (shift**2, 2 * sign * shift, jnp.ones_like(shift))
-        ]
-    )
-    quadratic = jnp.where((width > 0)[None], quadratic, 0.0)
-    linear = jnp.stack([jnp.broadcast_to(part, shape) for part in (-sign * place, sign)])
-
-    def moment(offset: int) -> jax.Array:
-        """Sums of the hinge with ``t^offset``, or with the residual from row 5 on."""
-        bent = jnp.sum(quadratic * mid[offset : offset + 3], axis=0)
-        return bent + jnp.sum(linear * far[offset : offset + 2], axis=0)
-
-    def energy(weights: jax.Array, sums: jax.Array) -> jax.Array:
-        size = weights.shape[0]
-        products = jnp.stack([sums[j : j + size] for j in range(size)])
-        return jnp.sum(weights[:, None] * weights[None] * products, axis=(0, 1))
-
-    square = energy(quadratic, mid) + energy(linear, far)
-    with_one, with_axis, with_residual = moment(0), moment(1), moment(5)
-    gram = jnp.stack(
-        [
-            jnp.stack([whole[0], whole[1], with_one], -1),
-            jnp.stack([whole[1], whole[2], with_axis], -1),
-            jnp.stack([with_one, with_axis, square], -1),
-        ],
-        -2,
-    )
-    cross = jnp.stack([whole[5], whole[6], with_residual], -1)
-    tolerance = tolerances.gram(dtype)
-    solution = small_systems.solve(gram, cross, tolerance).solution
-    left = whole[8] - jnp.sum(solution * cross, -1)
-
-    def straight_line(sums: jax.Array) -> jax.Array:
-        gram = jnp.stack([jnp.stack([sums[0], sums[1]], -1), jnp.stack([sums[1], sums[2]], -1)], -2)
-        cross = jnp.stack([sums[5], sums[6]], -1)
-        fitted = small_systems.solve(gram, cross, tolerance).solution
-        return sums[8] - jnp.sum(fitted * cross, -1)
-
-    cut = bend[..., 0]
-    jump = straight_line(total(start[..., 0], cut)) + straight_line(total(cut, end[..., 0]))
-    count = jnp.maximum(whole[0, ..., 0, 0], 1.0)
+    scale = _scale_of(known, num_rows)
+    grid = _grid_of(scale.to_work(axis), scale, spans, placed, num_rows)
+    sums = _running_sums(scale.to_work(known), residual, weight)
+    left, jumps = _kink_left(grid, sums), _jump_left(grid, sums)
     profile = jnp.min(left, -1)
-    best = jnp.min(profile, -1)
-    least_jump = jnp.min(jump, -1)
-    variance = jnp.minimum(best, least_jump) / jnp.maximum(count - 5, 1) * inflation
-    variance = jnp.maximum(variance, jnp.finfo(dtype).tiny)
-    corrected = whole[8, ..., 0, 0] - _gain_of(placed)[None]
-    rival = jnp.minimum(least_jump, corrected)
-    is_kink = best <= rival + variance * jnp.log(count)
-    likely = profile <= (best + _KINK_95 * variance)[..., None]
+    best, jump = jnp.min(profile, -1), jnp.min(jumps, -1)
+    whole = (sums[:, grid.end] - sums[:, grid.start])[..., 0, 0]
+    count = jnp.maximum(whole[0], 1.0)
+    variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
+    variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)
+    rival = jnp.minimum(jump, whole[8] - _gain_of(placed)[None])
+    # Schwarz: a jump has one parameter more, and a kink is what most laws end with.
+    is_kink = (best <= rival + variance * jnp.log(count)) & spans.present[None]
+    cut = best + _KINK_95 * variance
     chosen = jnp.argmin(profile, -1)
     soft = jnp.take_along_axis(left, chosen[..., None, None], axis=2)[..., 0, :]
-    sharp_enough = soft[..., 0] <= best + _KINK_95 * variance
-    which = jnp.where(sharp_enough, 0, jnp.argmin(soft, -1))
-    places = place[..., 0] * span + middle
+    which = jnp.where(soft[..., 0] <= cut, 0, jnp.argmin(soft, -1))
+    places = scale.to_axis(grid.place[..., 0])
+    likely = profile <= cut[..., None]
+    also = (jumps <= (jump + JUMP_95 * variance)[..., None]) & (jump + _DOUBT * variance < best)[
+        ..., None
+    ]
     step = jnp.abs(places[..., 1] - places[..., 0])
-    found = jnp.take_along_axis(places, chosen[..., None], -1)[..., 0]
+    width = jnp.take_along_axis(grid.width[:, :, 0], which[..., None], -1)[..., 0]
+    likely = likely | also
     return Kinks(
-        is_kink=is_kink & spans.present[None],
-        place=found,
+        is_kink=is_kink,
+        place=jnp.take_along_axis(places, chosen[..., None], -1)[..., 0],
         lower=jnp.min(jnp.where(likely, places, jnp.inf), -1) - step,
         upper=jnp.max(jnp.where(likely, places, -jnp.inf), -1) + step,
-        softness=jnp.take_along_axis(width[:, :, 0] * span, which[..., None], -1)[..., 0],
+        softness=width * scale.span,
     )

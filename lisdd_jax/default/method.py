@@ -34,6 +34,7 @@ from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
 from lisdd_jax.numerics import scaling, tolerances
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
 
@@ -115,7 +116,7 @@ def _find_form(
     return lax.fori_loop(0, _NUM_TURNS, body, (use, shared, begin, *empty))[3:]
 
 
-@jax.jit
+@compiled
 def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
     """Variance, in the working unit, at which residuals are rounding errors; 1 for zeros."""
     dtype = data.response.dtype

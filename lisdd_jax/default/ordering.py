@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from lisdd_jax.dataset import Dataset
-from lisdd_jax.default import outliers
-from lisdd_jax.numerics import scaling
+from lisdd_jax.numerics import medians, scaling
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.statistics.splits import random_folds, unit_ranks
 
@@ -53,13 +53,13 @@ class Ordered(NamedTuple):
 
 
 def _clipped(response: jax.Array, used: jax.Array) -> jax.Array:
-    center = outliers.middle_value(response, used)
-    spread = outliers.middle(jnp.abs(response - center), used)
+    center = medians.signed_median(response, used)
+    spread = medians.median_of_positive(jnp.abs(response - center), used)
     bound = jnp.where(spread > 0, _CLIP * spread, jnp.inf)
     return jnp.where(used, jnp.clip(response, center - bound, center + bound), 0.0)
 
 
-@jax.jit
+@compiled
 @full_precision
 def order_rows(key: jax.Array, data: Dataset) -> Ordered:
     """Sort the rows along the axis, and take the response about a first fit in a unit of its own.

@@ -4,14 +4,14 @@ A discrepancy shifts whole cells, and what is robust within a cell does not see 
 stands alone among its neighbours.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from lisdd_jax.default.sums import sum_products
-from lisdd_jax.numerics import cell_sums, small_systems, tolerances
+from lisdd_jax.numerics import cell_sums, medians, small_systems, tolerances
 
 CUT = 5.0
 """Scales beyond which a row is set aside: of Gaussian rows two in ten million."""
@@ -28,6 +28,9 @@ _BISQUARE = 4.685
 
 _WINSOR, _WINSOR_SQUARE = 1.5, 0.7785
 """Winsorised at 1.5 deviations a standard normal has the mean square 0.7785 (Huber 1981)."""
+
+_MEDIAN_DEVIATION = 1.4826
+"""A normal's standard deviation over its median absolute deviation."""
 
 
 class LocalFit(NamedTuple):
@@ -48,58 +51,6 @@ class LocalFit(NamedTuple):
     degrees: jax.Array
 
 
-def middle(values: jax.Array, used: jax.Array) -> jax.Array:
-    """Median of positive values to about nine digits, by halving a bracket of logarithms."""
-    count = jnp.sum(used)
-    largest = jnp.max(jnp.where(used, values, 0.0))
-    top = jnp.log(jnp.maximum(largest, jnp.finfo(values.dtype).tiny))
-    logs = jnp.log(jnp.maximum(values, jnp.finfo(values.dtype).tiny))
-
-    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = bracket
-        mid = 0.5 * (low + high)
-        below = 2 * jnp.sum(used & (logs <= mid)) >= count
-        return jnp.where(below, low, mid), jnp.where(below, mid, high)
-
-    span = -2 * jnp.log(jnp.finfo(values.dtype).eps)
-    _, found = lax.fori_loop(0, 36, halve, (top - span.astype(values.dtype), top))
-    return jnp.where(largest > 0, jnp.exp(found), 0.0)
-
-
-def middle_per_cell(values: jax.Array, cell: jax.Array, count: jax.Array) -> jax.Array:
-    """Median of positive values in every cell, ``(K,)``, as ``middle`` finds it for all."""
-    num_cells, tiny = count.shape[0], jnp.finfo(values.dtype).tiny
-    used = cell < num_cells
-    logs = jnp.log(jnp.maximum(values, tiny))
-    top = jnp.log(jnp.maximum(jnp.max(jnp.where(used, values, 0.0)), tiny))
-    span = (-2 * jnp.log(jnp.finfo(values.dtype).eps)).astype(values.dtype)
-
-    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = bracket
-        mid = 0.5 * (low + high)
-        below = jnp.where(used & (logs <= per_row(mid, cell)), 1.0, 0.0).astype(values.dtype)
-        full = 2 * cell_sums.cell_totals(below[:, None], cell, num_cells)[:, 0] >= count
-        return jnp.where(full, low, mid), jnp.where(full, mid, high)
-
-    start = jnp.zeros_like(count) + top
-    return jnp.exp(lax.fori_loop(0, 30, halve, (start - span, start))[1])
-
-
-def middle_value(values: jax.Array, used: jax.Array) -> jax.Array:
-    """Median of values of any sign, to rounding of their range, by halving a bracket."""
-    count = jnp.sum(used)
-    low = jnp.min(jnp.where(used, values, jnp.inf))
-    high = jnp.max(jnp.where(used, values, -jnp.inf))
-
-    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = bracket
-        mid = 0.5 * low + 0.5 * high
-        below = 2 * jnp.sum(used & (values <= mid)) >= count
-        return jnp.where(below, low, mid), jnp.where(below, mid, high)
-
-    return lax.fori_loop(0, 64, halve, (low, high))[1]
-
-
 def middle_of_three(values: jax.Array, num: jax.Array) -> jax.Array:
     """Median of every cell and its two neighbours: one odd cell does not set its own measure."""
     place = jnp.arange(values.shape[0], dtype=jnp.int32)
@@ -109,9 +60,135 @@ def middle_of_three(values: jax.Array, num: jax.Array) -> jax.Array:
     return jnp.maximum(low, jnp.minimum(high, values))
 
 
-def per_row(values: jax.Array, cell: jax.Array) -> jax.Array:
-    """Values of the cells ``(K,)`` at their rows ``(n,)``; 1 in rows out of use."""
-    return jnp.append(values, jnp.ones(1, values.dtype))[cell]
+class _Problem(NamedTuple):
+    """Rows in cells, to be fitted again and again with other weights.
+
+    Attributes:
+      columns: ``(d, n)`` local directions.
+      response: ``(n,)``.
+      cell: ``(n,)`` int; ``K`` in rows out of use.
+      ones: ``(n,)`` 1 for rows in use.
+      num_rows: ``(K,)`` rows in use.
+    """
+
+    columns: jax.Array
+    response: jax.Array
+    cell: jax.Array
+    ones: jax.Array
+    num_rows: jax.Array
+
+    @property
+    def used(self) -> jax.Array:
+        return self.ones > 0
+
+    @property
+    def num(self) -> jax.Array:
+        """Cells that hold rows."""
+        return jnp.sum(self.num_rows > 0, dtype=jnp.int32)
+
+    def totals(self, values: jax.Array) -> jax.Array:
+        """Sums ``(K,)`` of values of rows."""
+        return cell_sums.cell_totals(values[:, None], self.cell, len(self.num_rows))[:, 0]
+
+    def fit(self, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Residuals ``(n,)`` of least squares in every cell, and its rank ``(K,)``."""
+        size, dtype = len(self.columns), self.response.dtype
+        both = jnp.concatenate([self.columns, self.response[None]])
+        gram = sum_products(both, self.cell, len(self.num_rows), weights)
+        solved = small_systems.solve(
+            gram[:, :size, :size], gram[:, :size, size], tolerances.gram(dtype)
+        )
+        rows = jnp.concatenate([solved.solution, jnp.zeros((1, size), dtype)])[self.cell]
+        return self.response - jnp.sum(self.columns * rows.T, axis=0), solved.rank
+
+    def bounds(self, scale: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Scales ``(K,)`` of cells beside their neighbours, and the middle one of all."""
+        return middle_of_three(scale, self.num), medians.median_of_positive(
+            scale, self.num_rows > 0
+        )
+
+
+class _Robust(NamedTuple):
+    """A robust fit under way: residuals, the cells' scales and ranks, and is a row far away."""
+
+    step: jax.Array
+    residual: jax.Array
+    scale: jax.Array
+    rank: jax.Array
+    suspicious: jax.Array
+
+
+def _pooled_scale(problem: _Problem, residual: jax.Array) -> jax.Array:
+    total = jnp.sum(problem.ones)
+    left = total - (len(problem.columns) * problem.num).astype(total.dtype)
+    freedom = total / jnp.maximum(left, 1)
+    spread = medians.median_of_positive(jnp.abs(residual), problem.used)
+    return _MEDIAN_DEVIATION * spread * jnp.sqrt(jnp.maximum(freedom, 1))
+
+
+def _winsorised(
+    problem: _Problem, residual: jax.Array, scale: jax.Array, rank: jax.Array
+) -> jax.Array:
+    bound = _WINSOR * medians.per_row(scale, problem.cell)
+    square = jnp.minimum(jnp.abs(residual), bound) ** 2
+    squares = problem.totals(jnp.where(problem.used, square, 0.0))
+    return jnp.sqrt(squares / jnp.maximum(problem.num_rows - rank, 1) / _WINSOR_SQUARE)
+
+
+def _reweight(problem: _Problem, state: _Robust) -> _Robust:
+    """One step: plain, then Huber's weights, then bisquare ones."""
+    step, cell = state.step, problem.cell
+    ratio = jnp.abs(state.residual) / medians.per_row(state.scale, cell)
+    huber = 1 / jnp.maximum(ratio, 1.0)
+    bisquare = jnp.where(ratio < _BISQUARE, (1 - (ratio / _BISQUARE) ** 2) ** 2, 0.0)
+    weights = jnp.where(step <= _HUBER_STEPS, huber, bisquare)
+    residual, rank = problem.fit(problem.ones * jnp.where(step == 0, 1.0, weights))
+    pooled = _pooled_scale(problem, residual)
+    scale = _winsorised(problem, residual, jnp.where(step == 0, pooled, state.scale), rank)
+    scale = jnp.clip(scale, 0.2 * pooled, 3 * pooled)
+    far = jnp.abs(residual) > _SUSPICIOUS * medians.per_row(jnp.maximum(scale, pooled), cell)
+    return _Robust(step + 1, residual, scale, rank, jnp.any(far & problem.used))
+
+
+def _fit_robustly(problem: _Problem) -> _Robust:
+    dtype, num_cells = problem.response.dtype, len(problem.num_rows)
+
+    def goes_on(state: _Robust) -> jax.Array:
+        return (state.step == 0) | (
+            state.suspicious & (state.step <= _HUBER_STEPS + _BISQUARE_STEPS)
+        )
+
+    zero = jnp.zeros(num_cells, dtype)
+    start = _Robust(jnp.int32(0), problem.response, zero + 1, zero, jnp.ones((), bool))
+    return lax.while_loop(goes_on, lambda state: _reweight(problem, state), start)
+
+
+def _spread(problem: _Problem, residual: jax.Array, rank: jax.Array) -> jax.Array:
+    """The cells' own scales by medians, which bear outliers that came together by chance."""
+    freedom = problem.num_rows / jnp.maximum(problem.num_rows - rank, 1)
+    spread = medians.median_per_cell(jnp.abs(residual), problem.cell, problem.num_rows)
+    return _MEDIAN_DEVIATION * jnp.sqrt(freedom) * spread
+
+
+def _cut(problem: _Problem, state: _Robust) -> _Robust:
+    """Least squares on the rows within the bound, where some row was far away."""
+
+    def cut(state: _Robust) -> _Robust:
+        near, pooled = problem.bounds(state.scale)
+        bound = CUT * medians.per_row(jnp.maximum(near, pooled), problem.cell)
+        keep = jnp.abs(state.residual) <= bound
+        residual, rank = problem.fit(jnp.where(keep, problem.ones, 0.0))
+        scale = _spread(problem, residual, rank)
+        return _Robust(state.step + 1, residual, scale, rank, state.suspicious)
+
+    scale = lax.cond(
+        state.suspicious,
+        lambda: _spread(problem, state.residual, state.rank),
+        lambda: state.scale,
+    )
+    steps = jnp.where(state.suspicious, _CUT_STEPS, 0)
+    begin = state._replace(step=jnp.int32(0), scale=scale)
+    return lax.while_loop(lambda state: state.step < steps, cut, begin)
 
 
 def set_aside(columns: jax.Array, response: jax.Array, cell: jax.Array, num_cells: int) -> LocalFit:
@@ -129,81 +206,15 @@ def set_aside(columns: jax.Array, response: jax.Array, cell: jax.Array, num_cell
     References:
       Huber (1981), Robust statistics, chapter 7.
     """
-    size, dtype = columns.shape[0], response.dtype
-    used = cell < num_cells
-    ones = used.astype(dtype)
-
-    def totals(values: jax.Array) -> jax.Array:
-        return cell_sums.cell_totals(values[:, None], cell, num_cells)[:, 0]
-
-    count = totals(ones)
-    num = jnp.sum(count > 0, dtype=jnp.int32)
-
-    def fit(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-        both = jnp.concatenate([columns, response[None]])
-        gram = sum_products(both, cell, num_cells, weights)
-        solved = small_systems.solve(
-            gram[:, :size, :size], gram[:, :size, size], tolerances.gram(dtype)
-        )
-        rows = jnp.concatenate([solved.solution, jnp.zeros((1, size), dtype)])[cell]
-        return response - jnp.sum(columns * rows.T, axis=0), solved.rank
-
-    def pooled_scale(residual: jax.Array) -> jax.Array:
-        left = jnp.sum(ones) - (size * num).astype(dtype)
-        freedom = jnp.sum(ones) / jnp.maximum(left, 1)
-        return 1.4826 * middle(jnp.abs(residual), used) * jnp.sqrt(jnp.maximum(freedom, 1))
-
-    def winsorised(residual: jax.Array, scale: jax.Array, rank: jax.Array) -> jax.Array:
-        bound = _WINSOR * per_row(scale, cell)
-        squares = totals(jnp.where(used, jnp.minimum(jnp.abs(residual), bound) ** 2, 0.0))
-        return jnp.sqrt(squares / jnp.maximum(count - rank, 1) / _WINSOR_SQUARE)
-
-    def reweight(state: Any) -> Any:
-        step, residual, scale, _, _ = state
-        ratio = jnp.abs(residual) / per_row(scale, cell)
-        huber = 1 / jnp.maximum(ratio, 1.0)
-        bisquare = jnp.where(ratio < _BISQUARE, (1 - (ratio / _BISQUARE) ** 2) ** 2, 0.0)
-        weights = jnp.where(step <= _HUBER_STEPS, huber, bisquare)
-        weights = ones * jnp.where(step == 0, 1.0, weights)
-        residual, rank = fit(weights)
-        pooled = pooled_scale(residual)
-        before = jnp.where(step == 0, pooled, scale)
-        scale = winsorised(residual, before, rank)
-        scale = jnp.clip(scale, 0.2 * pooled, 3 * pooled)
-        far = jnp.abs(residual) > _SUSPICIOUS * per_row(jnp.maximum(scale, pooled), cell)
-        return step + 1, residual, scale, rank, jnp.any(far & used)
-
-    def goes_on(state: tuple[jax.Array, ...]) -> jax.Array:
-        return (state[0] == 0) | (state[4] & (state[0] <= _HUBER_STEPS + _BISQUARE_STEPS))
-
-    zero = jnp.zeros(num_cells, dtype)
-    start = (jnp.int32(0), response, zero + 1, zero, jnp.ones((), bool))
-    _, residual, scale, rank, suspicious = lax.while_loop(goes_on, reweight, start)
-
-    def bounds(scale: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return middle_of_three(scale, num), middle(scale, count > 0)
-
-    def spread(residual: jax.Array, rank: jax.Array) -> jax.Array:
-        """The cells' own scales by medians, which bear outliers that came together by chance."""
-        freedom = count / jnp.maximum(count - rank, 1)
-        return 1.4826 * jnp.sqrt(freedom) * middle_per_cell(jnp.abs(residual), cell, count)
-
-    def cut(state: Any) -> Any:
-        step, residual, scale, rank = state
-        near, pooled = bounds(scale)
-        keep = jnp.abs(residual) <= CUT * per_row(jnp.maximum(near, pooled), cell)
-        residual, rank = fit(jnp.where(keep, ones, 0.0))
-        return step + 1, residual, spread(residual, rank), rank
-
-    steps = jnp.where(suspicious, _CUT_STEPS, 0)
-    scale = lax.cond(suspicious, lambda: spread(residual, rank), lambda: scale)
-    _, residual, scale, rank = lax.while_loop(
-        lambda state: state[0] < steps, cut, (jnp.int32(0), residual, scale, rank)
-    )
-    near, pooled = bounds(scale)
-    bound = CUT * per_row(jnp.maximum(near, pooled), cell)
-    keep = _unless_many(used & (jnp.abs(residual) <= bound), used, cell, count)
-    return LocalFit(residual, near, pooled, keep, rank)
+    ones = (cell < num_cells).astype(response.dtype)
+    count = cell_sums.cell_totals(ones[:, None], cell, num_cells)[:, 0]
+    problem = _Problem(columns, response, cell, ones, count)
+    found = _cut(problem, _fit_robustly(problem))
+    near, pooled = problem.bounds(found.scale)
+    bound = CUT * medians.per_row(jnp.maximum(near, pooled), cell)
+    within = problem.used & (jnp.abs(found.residual) <= bound)
+    keep = _unless_many(within, problem.used, cell, count)
+    return LocalFit(found.residual, near, pooled, keep, found.rank)
 
 
 def _unless_many(
@@ -243,6 +254,6 @@ def near_law(
     used = cell < num_cells
     ones = used.astype(residual.dtype)
     count = cell_sums.cell_totals(ones[:, None], cell, num_cells)[:, 0]
-    near = used & (jnp.abs(residual) <= CUT * per_row(scale, cell))
+    near = used & (jnp.abs(residual) <= CUT * medians.per_row(scale, cell))
     near = jnp.where(jnp.append(clean, False)[cell], near, local)
     return _unless_many(near, local, cell, count)

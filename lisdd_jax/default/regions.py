@@ -76,10 +76,36 @@ def clean_windows(num_cells: int) -> np.ndarray:
     return np.array(sets)
 
 
+def _bounds_of(windows: np.ndarray) -> np.ndarray:
+    """The cells that ``windows (S, K)`` leave out, as two runs ``(S, 2, 2)`` of ``[first, end)``.
+
+    The second run is empty but for windows that go over the end.
+
+    Example:
+      >>> _bounds_of(clean_windows(4)[[3, 8]]).tolist()
+      [[[1, 2], [4, 4]], [[0, 1], [3, 4]]]
+    """
+    num_cells = windows.shape[1]
+    found = []
+    for clean in windows:
+        out = np.concatenate([[0], ~clean, [0]]).astype(int)
+        first, end = np.flatnonzero(np.diff(out) > 0), np.flatnonzero(np.diff(out) < 0)
+        runs = [*zip(first.tolist(), end.tolist(), strict=True), *[(num_cells, num_cells)] * 2]
+        found.append(runs[:2])
+    return np.array(found)
+
+
 def _screen(
     fits: LocalFits, costs: Costs, windows: Any, theta: Any, physics: slice
 ) -> tuple[Any, Any]:
-    """Roughly the cost ``(S,)`` of excluding each window, and the scatter of what is left."""
+    """Roughly the cost ``(S,)`` of excluding each window, and the scatter of what is left.
+
+    Args:
+      fits, costs: the cells.
+      windows: ``(S, K)`` 1 for cells left in, in the order of ``clean_windows``.
+      theta: ``(S, p)`` laws of these.
+      physics: columns of the law.
+    """
     xp = namespace(fits.gram)
     own, rest = description.misfit(fits, theta, physics)
     out = 1 - windows
@@ -97,8 +123,11 @@ def _screen(
     gain = xp.max(xp.where(usable, score**2 / xp.where(usable, square, 1.0), 0.0), -1)
     price = 0.5 * xp.log(fits.num_rows.sum()) + float(np.log(square.shape[-1]))
     changed = at(left) - 0.5 * gain + price
-    excluded = xp.where(out.sum(-1) > 0, xp.minimum(xp.min(left, -1), changed), 0.0)
-    return at(clean) + 0.5 * rest @ costs.weight + excluded, scatter
+    about_law = xp.minimum(xp.min(left, -1), changed) + 0.5 * (out * rest) @ costs.weight
+    bounds = _bounds_of(clean_windows(windows.shape[1]))
+    own_law = costs.own_law[scatter[:, None], bounds[..., 0], bounds[..., 1]].sum(-1)
+    excluded = xp.where(out.sum(-1) > 0, xp.minimum(about_law, own_law), 0.0)
+    return at(clean) + 0.5 * (windows * rest) @ costs.weight + excluded, scatter
 
 
 def _seeds(cost: Any, windows: Any, rows: Any) -> Any:
@@ -138,6 +167,9 @@ def _improve(
     clean = found.clean & fits.present[None]
     several = clean.sum(-1) >= 2
     cost = xp.where(several, found.cost, xp.inf)
+    # Where runs with laws of their own leave nothing to this one, that of the largest is tried.
+    clean = xp.where(several[:, None], clean, found.largest & fits.present[None])
+    several = clean.sum(-1) >= 2
     better = cost < state.best.cost
 
     def keep(new: Any, old: Any) -> Any:

@@ -4,7 +4,6 @@ Each pass is compiled on its own, and hands on sums and places of a size that do
 number of rows.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,7 +17,8 @@ from lisdd_jax.default.form import Sums
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.sums import sum_products
-from lisdd_jax.numerics import cell_sums
+from lisdd_jax.numerics import cell_sums, medians
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 
 
@@ -30,7 +30,7 @@ def _totals(
     return gram, cell_sums.cell_totals(ones, cell, num_cells)[:, 0]
 
 
-@jax.jit
+@compiled
 @full_precision
 def sum_kept_rows(
     rows: Ordered, cells: SortedCells, keep: jax.Array
@@ -44,7 +44,7 @@ def residual_of(rows: Ordered, theta: jax.Array, layout: ColumnLayout) -> jax.Ar
     return rows.columns[-1] - theta @ rows.columns[layout.physics]
 
 
-@partial(jax.jit, static_argnames="layout")
+@compiled(static_argnames=("layout",))
 @full_precision
 def keep_near_law(
     rows: Ordered,
@@ -80,7 +80,7 @@ class OpenRegions(NamedTuple):
     bonus: jax.Array
 
 
-@partial(jax.jit, static_argnames="layout")
+@compiled(static_argnames=("layout",))
 @full_precision
 def open_regions(
     rows: Ordered,
@@ -94,7 +94,7 @@ def open_regions(
 ) -> tuple[OpenRegions, Sums]:
     """Runs of cells ``members (R, K)`` as regions, and the sums over their rows."""
     spans = ends.spans_of_runs(members, cells)
-    bound = outliers.CUT * outliers.per_row(scale, cells.of_row)
+    bound = outliers.CUT * medians.per_row(scale, cells.of_row)
     count = jnp.maximum(rows.num_rows, 2).astype(rows.axis.dtype)
     # Schwarz: an end inside the axis is a parameter that a region up to its end does not have.
     bonus = 2 * jnp.log(count) * variance
@@ -124,7 +124,7 @@ def _sum_regions(rows: Ordered, region: OpenRegions, start: jax.Array, stop: jax
     return fold_sums(rows, part, most, None)
 
 
-@jax.jit
+@compiled
 @full_precision
 def move_ends(
     rows: Ordered,

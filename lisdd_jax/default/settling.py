@@ -12,7 +12,12 @@ from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.kinks import Kinks, fit_kinks
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.rows import OpenRegions
+from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
+
+_SOFT_SHARE = 0.5
+"""Share of the half width of a soft kink whose rows the law does without. Beyond it the hinge has
+less than a sixteenth of its value at the place (``(w / 2)^2 / 4 w`` of ``w / 4 + w / 2``)."""
 
 
 class Settled(NamedTuple):
@@ -69,7 +74,7 @@ def _place_on_axis(
     return position, place, jnp.where(known[..., None], interval, jnp.nan), kink
 
 
-@jax.jit
+@compiled
 @full_precision
 def settle(
     rows: Ordered,
@@ -95,8 +100,11 @@ def settle(
     position, place, interval, kink = _place_on_axis(rows, spans, placed, kinks, jumps)
     own = ends.inside(spans, position[0], position[1], num)
     inside = jnp.any(own, axis=0)
-    # Rows between the bounds of an end belong to neither side for certain.
+    # Rows between the bounds of an end, or where a correction sets in, serve no law for certain.
+    soft = jnp.where(kink, kinks.softness, 0.0)
     outer = jnp.stack([interval[0, :, 0], interval[1, :, 1]])
+    begin = jnp.stack([place[0] - _SOFT_SHARE * soft[0], place[1] + _SOFT_SHARE * soft[1]])
+    outer = jnp.stack([jnp.minimum(outer[0], begin[0]), jnp.maximum(outer[1], begin[1])])
     open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
     wide = jnp.searchsorted(rows.axis, jnp.where(jnp.isnan(outer), open_end, outer))
     wide = wide.astype(jnp.int32)
@@ -115,7 +123,7 @@ def settle(
         lower_interval=interval[0],
         upper_interval=interval[1],
         is_kink=kink,
-        softness=jnp.where(kink, kinks.softness, 0.0),
+        softness=soft,
         slot=slot,
         law=kept & ~doubtful & ~inside & (sound | window),
         num_rows=jnp.sum(own, axis=1, dtype=jnp.int32),

@@ -45,6 +45,14 @@ def check_columns(
     Raises:
       ExpressionError: a column is unknown (near matches and the available columns are listed), or
         an unquoted ``pi`` or ``e`` is also the name of a column.
+
+    Example:
+      >>> from lisdd_jax.expressions import parse
+      >>> check_columns(parse("temp^2"), ["temp", "load"])
+      >>> check_columns(parse("tmp^2"), ["temp", "load"])  # doctest: +ELLIPSIS
+      Traceback (most recent call last):
+        ...
+      lisdd_jax.expressions...: unknown column 'tmp' in 'tmp^2'; ...
     """
     available = [str(name) for name in available]
     known, positions = set(available), positions or {}
@@ -66,7 +74,12 @@ def check_columns(
 
 
 def suggest(name: str, available: Sequence[str]) -> str:
-    """What to say beside an unknown name: the nearest ones, and which there are."""
+    """What to say beside an unknown name: the nearest ones, and which there are.
+
+    Example:
+      >>> suggest("tmp", ["temp", "load"])
+      "did you mean 'temp'? available columns: temp, load"
+    """
     near = difflib.get_close_matches(name, available, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(repr(word) for word in near)}? " if near else ""
     listed = ", ".join(available[:_MAX_LISTED]) or "none"

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from lisdd_jax.report.summary import Region, Summary
+from lisdd_jax.report.inference import infer
+from lisdd_jax.report.summary import Estimate, Region, Summary
 from lisdd_jax.tables.errors import import_extra
 
 _REGION_COLUMNS = (
@@ -10,6 +11,7 @@ _REGION_COLUMNS = (
     "upper", "upper_from", "upper_to", "upper_softness", "open_above",
     "count", "formula", "p_value", "log_p_value", "adjusted_p_value", "lacking",
 )  # fmt: skip
+_ESTIMATE_COLUMNS = ("term", "coefficient", "stderr", "statistic", "p_value", "lower", "upper")
 
 
 def regions_frame(summary: Summary) -> Any:
@@ -37,19 +39,24 @@ def _ends(region: Region) -> dict[str, float]:
 
 
 def terms_frame(summary: Summary) -> Any:
-    """One row per missing term: ``region, term, coefficient, stderr``."""
+    """One row per missing term and region: the estimate, its t, p-value and 95 % interval."""
     rows = [
-        {"region": k, "term": term.name, **vars(term)}
+        {"region": k, **_estimate(term, summary.degrees)}
         for k, region in enumerate(summary.regions, 1)
         for term in region.terms
     ]
-    return _frame(rows, ("region", "term", "coefficient", "stderr"))
+    return _frame(rows, ("region", *_ESTIMATE_COLUMNS))
 
 
 def physics_frame(summary: Summary) -> Any:
-    """Coefficients of the trusted physics and their standard errors, by term."""
-    rows = [{"term": estimate.name, **vars(estimate)} for estimate in summary.physics]
-    return _frame(rows, ("term", "coefficient", "stderr")).set_index("term")
+    """Coefficients of the trusted physics by term: estimate, t, p-value and 95 % interval."""
+    rows = [_estimate(estimate, summary.degrees) for estimate in summary.physics]
+    return _frame(rows, _ESTIMATE_COLUMNS).set_index("term")
+
+
+def _estimate(estimate: Estimate, degrees: float) -> dict[str, Any]:
+    found = vars(infer(estimate, degrees))
+    return {"term": estimate.name, **vars(estimate), **found}
 
 
 def cells_frame(summary: Summary) -> Any:
@@ -64,6 +71,11 @@ def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Any:
 
 def _numbered(num: int, name: str) -> Any:
     return pandas().RangeIndex(1, num + 1, name=name)
+
+
+def index_of(data: Any) -> Any:
+    """The index of a pandas frame; None for other tables."""
+    return getattr(data, "index", None) if hasattr(data, "iloc") else None
 
 
 def pandas() -> Any:

@@ -12,14 +12,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from lisdd_jax.fitting import frames, saved
+from lisdd_jax import validation
+from lisdd_jax.fitting import diagnostics, frames, intervals, saved
 from lisdd_jax.fitting.plots import Plots
 from lisdd_jax.report import figures, files, html, json_report, summarize, words
 from lisdd_jax.report.summary import Summary
 from lisdd_jax.results import Diagnosis
-from lisdd_jax.tables import model, model_format, model_function
+from lisdd_jax.tables import as_table, model, model_export, model_format, model_function, parts
 from lisdd_jax.tables.errors import import_extra
 from lisdd_jax.tables.problem import Problem
+from lisdd_jax.tables.table import Table
 from lisdd_jax.version import VERSION
 
 _WIDTH = 80
@@ -37,6 +39,17 @@ class Result:
       labels: ``(n,)`` what the rows in use are called.
       source: name of the file that held the table; empty for none.
       version: of the package that made the diagnosis.
+
+    Example:
+      >>> import numpy as np
+      >>> from lisdd_jax import fit
+      >>> t = np.linspace(0, 1, 200)
+      >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
+      >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
+      >>> [round(float(end), 1) for end in found.regions.lower], found.terms.term.tolist()
+      ([0.7], ['1', 't'])
+      >>> [round(float(value), 1) for value in found.predict({"t": [0.5, 0.9]})]
+      [1.0, 2.8]
     """
 
     problem: Problem
@@ -68,12 +81,20 @@ class Result:
 
     @property
     def terms(self) -> Any:
-        """One row per missing term and region: ``region, term, coefficient, stderr``."""
+        """One row per missing term and region: estimate, t, p-value and 95 % interval.
+
+        The p-value, that the term's coefficient is zero, does not pay for the choice of the term
+        and of the region by the same rows; the certificate (``arrays.test``) does.
+        """
         return frames.terms_frame(self.findings)
 
     @property
     def physics(self) -> Any:
-        """Coefficients of the trusted physics and their standard errors, by term."""
+        """Coefficients of the trusted physics by term: estimate, t, p-value and 95 % interval.
+
+        The p-value is that of a coefficient of zero. Standard errors carry the noise of every cell,
+        how nearly the law holds, and what is known of dependent rows.
+        """
         return frames.physics_frame(self.findings)
 
     @property
@@ -83,7 +104,7 @@ class Result:
 
     @property
     def plot(self) -> Plots:
-        """Figures: ``plot.fit()``, ``plot.map()``, ``plot.residuals()``."""
+        """Figures ``fit``, ``map``, ``residuals`` and ``qq``, and what they show in words."""
         return Plots(self.findings, self.problem)
 
     def __repr__(self) -> str:
@@ -112,26 +133,66 @@ class Result:
 
         return terminal.report_text(self.findings, source=self.source, width=_WIDTH)
 
-    def predict(self, data: Any, corrected: bool = True) -> np.ndarray:
+    def predict(
+        self,
+        data: Any,
+        corrected: bool = True,
+        interval: intervals.Kind | None = None,
+        level: float = 0.95,
+    ) -> Any:
         """Predict the rows of a table.
+
+        Intervals cover the errors of the coefficients and, where the law holds only nearly, its
+        scatter (``arrays.law_scatter``), which is taken to be as large within the regions. Within
+        the interval of a region's end they span both sides of it. They do not cover the choice of
+        regions and terms, nor what happens beyond the range of the fit.
 
         Args:
           data: what ``fit`` takes, with the columns that physics, axis and terms use.
           corrected: whether with the missing terms, or the trusted physics alone.
+          interval: ``"confidence"`` for the mean response at a row, ``"prediction"`` for one more
+            measurement there, which has the noise of all rows, times the row's ``noise_scale``
+            where the fit was given one.
+          level: that an interval covers, between 0 and 1.
 
         Returns:
-          ``(m,)`` float64; NaN where a row lacks a value. A warning counts such rows, and those
-          beyond the range of the fit.
+          ``(m,)`` float64, NaN where a row lacks a value. With an interval a data frame with the
+          columns ``predicted, stderr, lower, upper``, by the index of a pandas frame. A warning
+          counts rows without a value, and those beyond the range of the fit.
 
         Raises:
           ExpressionError: a column is unknown.
           ProblemError: coefficients are undefined, or a column holds dates in one table only.
           TableError: the table cannot be read, or a column in use holds no numbers.
+          ValueError: ``interval`` or ``level`` is none of these.
         """
-        found = model.predict(self.model, data)
+        if interval is not None and interval not in intervals.KINDS:
+            raise ValueError(f"interval must be one of {intervals.KINDS} or None, got {interval!r}")
+        validation.check_number("level", level, 0.0, 1.0)
+        table = as_table(data)
+        found = model.predict(self.model, table)
         for note in found.notes:
             warnings.warn(note, UserWarning, stacklevel=2)
-        return found.corrected if corrected else found.physics
+        if interval is None:
+            return found.corrected if corrected else found.physics
+        ends = intervals.interval(
+            found,
+            jax.device_get(self.arrays),
+            self.problem,
+            degrees=self.findings.degrees,
+            corrected=corrected,
+            level=level,
+            noise=self._noise(table) if interval == "prediction" else 0.0,
+        )
+        return frames.pandas().DataFrame(ends._asdict(), index=frames.index_of(data))
+
+    def _noise(self, table: Table) -> Any:
+        """Standard deviation of the noise of the rows of a table."""
+        text = self.config.get("noise_scale")
+        if text is None:
+            return self.findings.scale
+        term = parts.read_term("noise_scale", text, table.names)
+        return self.findings.scale * model.evaluate_term(term, table)
 
     def residuals(self, corrected: bool = True) -> Any:
         """Response less prediction at the rows in use, as a pandas series by label.
@@ -148,6 +209,26 @@ class Result:
         pandas = frames.pandas()
         return pandas.Series(problem.response - predicted, index=pandas.Index(self.labels))
 
+    def diagnostics(self) -> Any:
+        """Whether the residuals are what the errors assume, one check per row of a data frame.
+
+        Columns: ``value``, what was ``expected`` of independent Gaussian noise of one variance, and
+        the ``p_value`` of the difference where there is a test. Correlations of neighbours, rows
+        that count as one, repeated rows and noisier cells are those that the diagnosis measures
+        about its own cells; NaN under the published method, which does not. Tails and the largest
+        against the smallest noise are of the residuals of the corrected model, outliers left out.
+        """
+        edges = [cell.lower for cell in self.findings.cells]
+        cell = np.searchsorted(edges, self.problem.axis, side="right")
+        residuals = self.residuals().to_numpy() / self._noise_scale()
+        residuals = np.where(self.arrays.outliers, np.nan, residuals)
+        rows = diagnostics.check_residuals(self.findings, residuals, cell)
+        return frames.pandas().DataFrame(rows).set_index("check")
+
+    def _noise_scale(self) -> np.ndarray | float:
+        """Relative noise of the rows in use."""
+        return 1.0 if self.problem.noise_scale is None else self.problem.noise_scale
+
     def outliers(self) -> Any:
         """Labels of the rows set aside as gross errors, as a pandas index."""
         return frames.pandas().Index(self.labels[np.flatnonzero(self.arrays.outliers)])
@@ -159,6 +240,28 @@ class Result:
           ProblemError: the diagnosis left coefficients undefined.
         """
         return model_function.as_function(self.model)
+
+    def to_latex(self, digits: int = 4) -> str:
+        """The corrected model as an equation for math mode, with one ``cases`` per region.
+
+        Args:
+          digits: significant, of coefficients and ends.
+
+        Raises:
+          ProblemError: the diagnosis left coefficients undefined.
+        """
+        validation.check_count("digits", digits, 1)
+        return model_export.as_latex(self.model, digits)
+
+    def to_sympy(self) -> Any:
+        """The corrected model as a ``sympy.Expr``, its regions as ``Piecewise``.
+
+        Raises:
+          ImportError: SymPy is not installed.
+          ExpressionError: a term compares text, which SymPy has not.
+          ProblemError: the diagnosis left coefficients undefined.
+        """
+        return model_export.as_sympy(self.model)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The report as one page with figures.

@@ -8,6 +8,7 @@ import numpy as np
 from lisdd_jax import validation
 from lisdd_jax.config import Config, PublishedConfig, check_config
 from lisdd_jax.fitting import execution
+from lisdd_jax.fitting.frames import index_of
 from lisdd_jax.fitting.result import Result
 from lisdd_jax.library import as_terms
 from lisdd_jax.tables import as_table, parts
@@ -67,7 +68,7 @@ def fit(
       >>> import numpy as np
       >>> from lisdd_jax import fit
       >>> t = np.linspace(0, 1, 200)
-      >>> y = 2 * t + np.where(t > 0.6, 5 * (t - 0.6), 0) + 0.05 * np.sin(997 * t**2)
+      >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
       >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
       >>> found.verdict, found.terms.term.tolist()
       ('discrepancy', ['1', 't'])
@@ -172,10 +173,8 @@ def _in_texts(asked: Formula) -> dict[str, Any]:
 
 def _labels(data: Any, problem: Problem) -> np.ndarray:
     """What the rows in use are called: by the index of a pandas frame, else from 0."""
-    index = getattr(data, "index", None)
-    if not hasattr(data, "iloc") or index is None:
-        return problem.positions
-    return np.asarray(index)[problem.positions]
+    index = index_of(data)
+    return problem.positions if index is None else np.asarray(index)[problem.positions]
 
 
 def _source(table: Table) -> str:

@@ -57,6 +57,17 @@ class CorrectedModel:
       support: ``K`` rows of ``L`` booleans, terms in use in every region; the others keep weight
         zero whatever the optimiser does.
       open_below, open_above: ``K`` booleans, regions without an end on that side.
+
+    Example:
+      >>> model = CorrectedModel(
+      ...     physics=lambda theta, t: theta * t,
+      ...     axis=lambda t: t,
+      ...     features=lambda t: t[:, None] ** 2,
+      ...     support=((True,),), open_below=(False,), open_above=(True,),
+      ... )
+      >>> parameters = model.init(1.0, [2.0], [jnp.inf], width=0.01, weights=[[3.0]])
+      >>> model.apply(parameters, jnp.array([1.0, 4.0])).tolist()
+      [1.0, 52.0]
     """
 
     physics: Callable[[Any, Any], jax.Array]
@@ -233,6 +244,18 @@ def from_diagnosis(
       FailedError: the diagnosis failed, so there is no model.
       TypeError: the diagnosis is traced; its regions must be known.
       ValueError: ``width`` is not positive.
+
+    Example:
+      >>> from lisdd_jax import diagnose
+      >>> t = jnp.linspace(0.0, 1.0, 200)
+      >>> y = 2 * t + jnp.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * jnp.sin(997 * t**2)
+      >>> columns = jnp.stack([jnp.ones(200), t], axis=1)
+      >>> found = diagnose(columns, y, t, columns, key=jax.random.key(0))
+      >>> law = lambda theta, t: theta[0] + theta[1] * t
+      >>> terms = lambda t: jnp.stack([jnp.ones_like(t), t], axis=1)
+      >>> model, parameters = from_diagnosis(found, physics=law, axis=lambda t: t, features=terms)
+      >>> [round(float(value), 1) for value in model.apply(parameters, jnp.array([0.5, 0.9]))]
+      [1.0, 2.8]
     """
     if not all(map(validation.is_concrete, jax.tree.leaves(diagnosis))):
         raise TypeError(

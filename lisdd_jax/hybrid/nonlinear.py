@@ -222,6 +222,16 @@ def diagnose_nonlinear(
       ValueError, TypeError: shapes, types or concrete values do not fit, or the model is not finite
         at the initial parameters.
 
+    Example:
+      >>> t = jnp.linspace(0.0, 1.0, 60)
+      >>> y = jnp.exp(2 * t) + jnp.where(t >= 0.75, 3.0, 0.0) + 0.1 * jnp.sin(997 * t**2)
+      >>> found = diagnose_nonlinear(
+      ...     lambda rate, t: jnp.exp(rate * t), 1.5, t, y, t, jnp.ones((60, 1)),
+      ...     key=jax.random.key(0), config=PublishedConfig(num_cells=4, num_starts=10),
+      ... )
+      >>> round(float(found.theta), 1)
+      2.0
+
     References:
       Dennis and Schnabel (1996), Numerical Methods for Unconstrained Optimization and Nonlinear
       Equations, chapter 10 (Gauss-Newton).

@@ -151,6 +151,14 @@ def project(
       ValueError, TypeError: shapes, types or concrete values do not fit, or no window fits into any
         piece of a record that is known outside a trace.
 
+    Example:
+      >>> t = jnp.linspace(0.0, 1.0, 11)
+      >>> state = jnp.exp(-2 * t)
+      >>> rows = project(t, state, state[:, None], window=5)
+      >>> rate = jnp.linalg.lstsq(rows.columns[rows.mask], rows.response[rows.mask])[0]
+      >>> rate.round(2).tolist()
+      [-2.0]
+
     References:
       Messenger and Bortz (2021), Weak SINDy for partial differential equations, Journal of
       Computational Physics 443 (weak form with test functions).

@@ -229,6 +229,16 @@ def smooth_diagnose(
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
+    Example:
+      >>> t = jnp.linspace(0.0, 1.0, 60)
+      >>> y = 2 * t + jnp.where(t >= 0.75, 1.0, 0.0) + 0.1 * jnp.sin(997 * t**2)
+      >>> config = PublishedConfig(num_cells=4, num_starts=10)
+      >>> found = smooth_diagnose(
+      ...     t[:, None], y, t, jnp.ones((60, 1)), key=jax.random.key(0), config=config
+      ... )
+      >>> found.flagged.round(2).tolist()
+      [0.0, 0.0, 0.0, 1.0]
+
     References:
       Wang, Localized and identifiable discovery of model discrepancy, algorithm 1. Krantz and Parks
       (2013), The Implicit Function Theorem, chapter 3.

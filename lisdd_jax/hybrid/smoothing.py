@@ -62,6 +62,12 @@ def local_polynomial(
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
+    Example:
+      >>> t = jnp.linspace(0.0, 1.0, 11)
+      >>> slope = local_polynomial(t, t**2, half_window=2, derivative=1)
+      >>> slope.values[5].round(6).tolist()
+      1.0
+
     References:
       Savitzky and Golay (1964), Smoothing and differentiation of data by simplified least squares
       procedures, Analytical Chemistry 36.

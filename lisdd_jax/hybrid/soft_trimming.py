@@ -115,6 +115,15 @@ def smooth_fit_trimmed(
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
+    Example:
+      >>> t = jnp.linspace(0.0, 1.0, 60)
+      >>> y = 2 * t + jnp.where(t >= 0.75, 1.0, 0.0)  + 0.1 * jnp.sin(997 * t**2)
+      >>> found = smooth_fit_trimmed(
+      ...     t[:, None], y, key=jax.random.key(0), trim=0.3, temperature=0.05, num_starts=10
+      ... )
+      >>> found.coefficients.round(1).tolist()
+      [2.0]
+
     References:
       Rousseeuw and Leroy (1987), Robust Regression and Outlier Detection, chapter 4 (least trimmed
       squares).

@@ -65,6 +65,11 @@ def from_pysindy(feature_library: Any, columns: Sequence[str]) -> Library:
 
     Raises:
       ValueError: the name of a feature is no formula, or not that of its values.
+
+    Example:
+      >>> import pysindy
+      >>> from_pysindy(pysindy.PolynomialLibrary(degree=2, include_bias=False), ["u", "v"]).names
+      ('u', 'v', 'u^2', 'u*v', 'v^2')
     """
     names = list(columns)
     library = copy.deepcopy(feature_library)

@@ -24,6 +24,11 @@ class Term:
     Attributes:
       name: how the term is printed; the canonical text where it is an expression.
       source: an expression, or a function from the columns ``{name: (n,)}`` to ``(n,)``.
+
+    Example:
+      >>> import numpy as np
+      >>> Term("load", lambda columns: np.maximum(columns["temp"] - 18, 0)).name
+      'load'
     """
 
     name: str

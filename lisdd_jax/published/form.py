@@ -27,7 +27,7 @@ class Terms(NamedTuple):
 
 
 def choose_each(
-    keys: jax.Array,
+    keys: Sequence[jax.Array],
     samples: Sequence[Dataset],
     found: Sequence[Physics],
     config: PublishedConfig,
@@ -35,7 +35,7 @@ def choose_each(
     """Choose the terms of several samples.
 
     Args:
-      keys: ``(k,)`` typed keys of the halves.
+      keys: as many typed keys, of the halves.
       samples: as many data sets, which may differ in their numbers of rows.
       found: the physics of each.
       config: settings, numbers of the dtype of the data.
@@ -55,6 +55,11 @@ def choose_each(
     ]
     chosen = each(lambda part: holdout.choose(part, config.max_terms, config.tolerance), sums)
     return [Terms(*pair) for pair in chosen]
+
+
+def choose_terms(key: jax.Array, data: Dataset, found: Physics, config: PublishedConfig) -> Terms:
+    """``choose_each`` for one sample."""
+    return choose_each([key], [data], [found], config)[0]
 
 
 def make_form(physics: Physics, terms: Terms, some_rows: jax.Array) -> Form:

@@ -8,16 +8,20 @@ References:
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from lisdd_jax.config import PublishedConfig
 from lisdd_jax.dataset import Dataset
+from lisdd_jax.numerics.compilation import compiled
+from lisdd_jax.numerics.hosted import is_known
+from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published.certificate import certify
-from lisdd_jax.published.form import choose_each, make_form
-from lisdd_jax.published.physics import fit_each
+from lisdd_jax.published.form import Terms, choose_each, choose_terms, make_form
+from lisdd_jax.published.physics import Physics, fit_each, fit_physics
 from lisdd_jax.published.regions import make_cells, make_regions
 from lisdd_jax.results import (
     Certificate,
@@ -30,7 +34,8 @@ from lisdd_jax.results import (
     Verdict,
     verdict_unless_failed,
 )
-from lisdd_jax.statistics.splits import random_halves
+from lisdd_jax.statistics.splits import Halves, random_halves
+from lisdd_jax.statistics.trimmed.search import FULL_SEARCH_ROWS
 from lisdd_jax.status import Status, is_failure
 
 
@@ -90,6 +95,40 @@ def _not_asked(data: Dataset, lower: jax.Array) -> dict[str, Any]:
     }
 
 
+class _Sample(NamedTuple):
+    """Keys of the starts, and of the choice of terms, for all rows and for a half; the half.
+
+    Attributes:
+      fits, choices: two typed keys each.
+      halves: of the rows.
+      half: the rows of the first.
+    """
+
+    fits: tuple[jax.Array, ...]
+    choices: tuple[jax.Array, ...]
+    halves: Halves
+    half: Dataset
+
+
+@compiled(static_argnames=("pad",))
+@full_precision
+def _draw_half(key: jax.Array, data: Dataset, pad: bool) -> _Sample:
+    """Draw a half of the rows; ``pad`` fills it up to the shape of all."""
+    # One call for all stages: every call of the generator costs time to compile.
+    keys = jax.random.split(key, 5)
+    halves = random_halves(keys[4], data.mask, data.block)
+    rows, used = halves.rows[0], halves.used[0]
+    num_rows, length = data.mask.shape[0], rows.shape[0]
+    # Starts are judged in another way on few rows, which padding is not to change.
+    if pad and (num_rows > FULL_SEARCH_ROWS) == (length > FULL_SEARCH_ROWS):
+        rows, used = (jnp.pad(part, (0, num_rows - length)) for part in (rows, used))
+    return _Sample((keys[0], keys[2]), (keys[1], keys[3]), halves, data.take(rows, used))
+
+
+_fit = compiled(full_precision(fit_physics))
+_choose = compiled(full_precision(choose_terms))
+
+
 def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfig) -> Diagnosis:
     """Diagnose a data set.
 
@@ -102,16 +141,36 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfi
     Returns:
       A ``Diagnosis``.
     """
-    # One call for all stages: every call of the generator costs time to compile.
-    keys = jax.random.split(key, 5)
-    halves = random_halves(keys[4], data.mask, data.block)
-    half = data.take(halves.rows[0], halves.used[0])
-    # Both run each stage together: what does not depend on the number of rows is one batch.
-    physics, half_physics = fit_each(keys[0:4:2], [data, half], before, config)
-    terms, half_terms = choose_each(keys[1:4:2], [data, half], [physics, half_physics], config)
-    regime = physics.regime
-    form = make_form(physics, terms, jnp.any(data.in_cells(regime.flagged)))
-    test = certify(data, halves, half_physics, half_terms, config)
+    # Where values are known all rows and the half go through one program of each stage, which is
+    # compiled once; in a trace both run each stage as one batch.
+    known = is_known((key, data, config))
+    drawn = _draw_half(key, data, pad=known)
+    samples = [data, drawn.half]
+    if known:
+        physics = [
+            _fit(key, part, before, config) for key, part in zip(drawn.fits, samples, strict=True)
+        ]
+        parts = zip(drawn.choices, samples, physics, strict=True)
+        terms = [_choose(*part, config) for part in parts]
+    else:
+        physics = fit_each(drawn.fits, samples, before, config)
+        terms = choose_each(drawn.choices, samples, physics, config)
+    return _conclude(data, drawn.halves, physics, terms, config)
+
+
+@compiled
+@full_precision
+def _conclude(
+    data: Dataset,
+    halves: Halves,
+    physics: Sequence[Physics],
+    terms: Sequence[Terms],
+    config: PublishedConfig,
+) -> Diagnosis:
+    """The results from the stages on all rows and on the first half."""
+    regime = physics[0].regime
+    form = make_form(physics[0], terms[0], jnp.any(data.in_cells(regime.flagged)))
+    test = certify(data, halves, physics[1], terms[1], config)
     regions = make_regions(data, regime, form)
     return Diagnosis(
         coefficients=regime.coefficients,

@@ -121,12 +121,15 @@ def fit_from(
 
 
 def fit_each(
-    keys: jax.Array, samples: Sequence[Dataset], before: jax.Array, config: PublishedConfig
+    keys: Sequence[jax.Array],
+    samples: Sequence[Dataset],
+    before: jax.Array,
+    config: PublishedConfig,
 ) -> list[Physics]:
     """Trimmed start and clean-regime iteration on several samples.
 
     Args:
-      keys: ``(k,)`` typed keys of the starts.
+      keys: typed keys of the starts.
       samples: as many data sets, which may differ in their numbers of rows.
       before: status of the data; under its failures the physics is undefined.
       config: settings, numbers of the dtype of the data.
@@ -153,7 +156,7 @@ def fit_physics(
     key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfig
 ) -> Physics:
     """``fit_each`` for one data set."""
-    return fit_each(key[None], [data], before, config)[0]
+    return fit_each([key], [data], before, config)[0]
 
 
 @partial(jax.jit, static_argnames="num_cells")
@@ -214,6 +217,16 @@ def fit_clean_regime(
 
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit.
+
+    Example:
+      >>> t = jnp.linspace(0.0, 1.0, 60)
+      >>> y = 2 * t + jnp.where(t >= 0.75, 1.0, 0.0) + 0.1 * jnp.sin(997 * t**2)
+      >>> cell = jnp.minimum((4 * t).astype(int), 3)
+      >>> found = fit_clean_regime(
+      ...     t[:, None], y, cell, jnp.array([2.1]), num_cells=4, config=PublishedConfig()
+      ... )
+      >>> found.flagged.tolist(), found.coefficients.round(1).tolist()
+      ([False, False, False, True], [2.0])
 
     References:
       Wang, Localized and identifiable discovery of model discrepancy, algorithm 1, lines 2 to 6.

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from lisdd_jax.library import Library
 from lisdd_jax.report import cautions
+from lisdd_jax.report.inference import degrees_of_freedom
 from lisdd_jax.report.summary import (
     Cell,
     Estimate,
@@ -38,6 +39,15 @@ def summarize(
 
     Returns:
       The summary.
+
+    Example:
+      >>> import numpy as np
+      >>> from lisdd_jax import fit
+      >>> t = np.linspace(0, 1, 200)
+      >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
+      >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
+      >>> summarize(found.arrays, found.problem, config=found.config, version="0").verdict
+      'discrepancy'
     """
     found = jax.device_get(diagnosis)
     cells = tuple(_cells(found))
@@ -49,6 +59,7 @@ def summarize(
         response=problem.response_name,
         axis=problem.axis_name,
         physics=tuple(_physics(found, problem.physics)),
+        degrees=degrees_of_freedom(found, problem),
         scale=float(found.scale),
         regions=regions,
         shared=bool(found.regions.shared),

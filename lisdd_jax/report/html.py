@@ -3,32 +3,16 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from lisdd_jax.report import figures, numbers, reasons, words
-from lisdd_jax.report.summary import Estimate, Region, Summary
-from lisdd_jax.tables.problem import Problem
+import numpy as np
 
-_STYLE = """
-:root { color-scheme: light; }
-body { margin: 0 auto; max-width: 50rem; padding: 2rem 1.25rem 4rem; background: #fff;
-  color: #1f2933; font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-header { border-left: .4rem solid var(--mark); padding-left: 1rem; }
-h1 { font-size: 1.5rem; line-height: 1.25; margin: .2rem 0; }
-h2 { font-size: 1.1rem; margin: 2.2rem 0 .5rem; border-bottom: 1px solid #d9e2ec; }
-.label { color: var(--mark); font-weight: 700; letter-spacing: .06em; text-transform: uppercase; }
-.meta, figcaption, footer { color: #52606d; font-size: .9rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5rem 0; }
-caption { color: #52606d; font-size: .9rem; padding: .25rem 0; text-align: left; }
-th, td { border-bottom: 1px solid #e4e7eb; padding: .25rem .9rem .25rem 0; text-align: left; }
-td.number, th.number { text-align: right; }
-tr.flagged td, tr.flagged th { background: #fdf0ef; }
-figure { margin: .75rem 0; overflow-x: auto; }
-svg { height: auto; width: 100%; }
-code, .formula { font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
-.formula { font-size: 1.05rem; overflow-wrap: anywhere; }
-details { margin-top: 2rem; }
-@media print { body { max-width: none; padding: 0; } }
-"""
-_MARKS = {"clean": "#1e7e4a", "discrepancy": "#b42318"}
+from lisdd_jax.report import figures, numbers, reasons, words
+from lisdd_jax.report.curves import Curves
+from lisdd_jax.report.figure_words import describe_figure
+from lisdd_jax.report.inference import infer
+from lisdd_jax.report.page_style import style_sheet
+from lisdd_jax.report.summary import Estimate, Region, Summary
+from lisdd_jax.report.svg import figure_elements
+from lisdd_jax.tables.problem import Problem
 
 
 def render(summary: Summary, problem: Problem, *, source: str = "") -> str:
@@ -46,29 +30,30 @@ def render(summary: Summary, problem: Problem, *, source: str = "") -> str:
       FigureError: matplotlib is not installed.
     """
     figures.check_available()
+    curves = Curves(summary, problem)
     physics, missing = words.section_titles(summary)
     title = f"{words.TITLES[summary.verdict]}: {summary.response}"
     body = "\n".join(
         part
         for part in (
             _header(summary, source),
+            _fit(curves),
             _section("Why", _items(reasons.reasons(summary))),
             _section("What to do next", _items(words.remedies(summary))),
             _section("Warnings", _items(summary.warnings)) if summary.warnings else "",
             _section("Reading the table", _items(summary.notes)) if summary.notes else "",
-            _section(missing, "".join(map(_region, summary.regions))) if summary.regions else "",
-            _section("Residuals", _residuals(summary, problem)),
-            _section(physics, _estimates(summary.physics, "Outside the regions")),
-            _section(f"Map over {summary.axis}", _map(summary)),
+            _section(missing, _missing(summary)) if summary.regions else "",
+            _section(physics, _estimates(summary.physics, "Outside the regions", summary.degrees)),
+            _section("Residuals", _residuals(curves)),
+            _section(f"Map over {summary.axis}", _map(curves)),
             _settings(summary),
         )
         if part
     )
-    mark = _MARKS.get(summary.verdict, "#8a5a00")
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>:root {{ --mark: {mark}; }}{_STYLE}</style>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{style_sheet(summary.verdict)}</style>\n"
         f"</head>\n<body>\n<main>\n{body}\n</main>\n"
         f"<footer>lisdd-jax {escape(summary.version)}</footer>\n</body>\n</html>\n"
     )
@@ -110,8 +95,8 @@ def _table(caption: str, head: Sequence[str], rows: Iterable[tuple[Sequence[str]
         mark = ' class="flagged"' if flagged else ""
         lines.append(f'<tr{mark}><th scope="row">{first}</th>{cells}</tr>')
     return (
-        f"<table><caption>{escape(caption)}</caption><thead><tr>{titles}</tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table>"
+        f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{titles}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
 
 
@@ -119,17 +104,35 @@ def _number(position: int) -> str:
     return ' class="number"' if position else ""
 
 
-def _estimates(estimates: Sequence[Estimate], caption: str) -> str:
-    rows = [((e.name, *numbers.with_error(e.coefficient, e.stderr)), False) for e in estimates]
-    return _table(caption, ("term", "coefficient", "standard error"), rows)
+def _estimates(estimates: Sequence[Estimate], caption: str, degrees: float) -> str:
+    rows = [(_estimate(estimate, degrees), False) for estimate in estimates]
+    head = ("term", "coefficient", "std error", "t", "p", "95 % interval")
+    return _table(caption, head, rows)
 
 
-def _region(region: Region) -> str:
+def _estimate(estimate: Estimate, degrees: float) -> tuple[str, ...]:
+    found = infer(estimate, degrees)
+    value, error = numbers.with_error(estimate.coefficient, estimate.stderr)
+    ends = [numbers.with_error(end, estimate.stderr)[0] for end in (found.lower, found.upper)]
+    p = "<1e-300" if found.p_value < 1e-300 else numbers.short(found.p_value, 2)
+    return (estimate.name, value, error, numbers.short(found.statistic, 3), p, " to ".join(ends))
+
+
+def _missing(summary: Summary) -> str:
+    note = (
+        "<p>The p-values of single terms do not pay for the choice of term and region by the same"
+        " rows.</p>"
+    )
+    regions = "".join(_region(region, summary.degrees) for region in summary.regions)
+    return regions + (note if any(region.terms for region in summary.regions) else "")
+
+
+def _region(region: Region, degrees: float) -> str:
     formula = region.formula or "no term could be chosen"
     facts = f"{numbers.count(region.count, 'row')}, {words.evidence(region)}"
     parts = [
         f'<p class="formula"><strong>{escape(formula)}</strong> for {escape(region.interval)}</p>',
-        _estimates(region.terms, facts) if region.terms else f"<p>{escape(facts)}</p>",
+        _estimates(region.terms, facts, degrees) if region.terms else f"<p>{escape(facts)}</p>",
     ]
     ends = words.region_ends(region)
     if ends:
@@ -140,21 +143,49 @@ def _region(region: Region) -> str:
     return "".join(parts)
 
 
-def _figure(svg: str, caption: str) -> str:
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+def _figure(name: str, curves: Curves, caption: str) -> str:
+    drawn = figure_elements(name, curves, describe_figure(name, curves))
+    return f"<figure>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _residuals(summary: Summary, problem: Problem) -> str:
-    if any(estimate.coefficient != estimate.coefficient for estimate in summary.physics):
+def _has_physics(curves: Curves) -> bool:
+    return bool(np.all(np.isfinite(curves.coefficients)))
+
+
+def _fit(curves: Curves) -> str:
+    """The figure that says most, before any words; nothing without a physics."""
+    if not _has_physics(curves):
+        return ""
+    summary = curves.summary
+    caption = f"{summary.response} over {summary.axis}, and the trusted physics."
+    if summary.regions:
+        caption += " Shaded: where it is wrong, with the corrected curve."
+    if any(map(words.region_ends, summary.regions)):
+        caption += " Darker: 95 % intervals of the ends."
+    if curves.others:
+        caption += " Terms of the physics that do not follow the axis are held at their means."
+    return _section("Fit", _figure("fit", curves, caption))
+
+
+def _residuals(curves: Curves) -> str:
+    if not _has_physics(curves):
         return "<p>There is no trusted physics to take residuals from.</p>"
-    caption = (
-        f"Response less trusted physics over {summary.axis}. Dotted: one noise scale. Shaded: the"
-        " discrepant regions, with the missing term drawn in them."
-    )
-    return _figure(figures.residual_figure(summary, problem), caption)
+    summary = curves.summary
+    shaded = " Shaded: the regions, with the missing term in them." if summary.regions else ""
+    order = "of time" if curves.problem.time is not None else "of the table"
+    captions = {
+        "residuals": f"Response less trusted physics over {summary.axis}. Dotted: one noise scale."
+        + shaded,
+        "record": f"Residuals of the corrected model in the order {order}: rows that depend on each"
+        " other drift together.",
+        "qq": "Residuals of the corrected model, sorted: on the line the noise is normal with the"
+        " reported scale.",
+    }
+    return "".join(_figure(name, curves, caption) for name, caption in captions.items())
 
 
-def _map(summary: Summary) -> str:
+def _map(curves: Curves) -> str:
+    summary = curves.summary
     ends = numbers.positions([c.lower for c in summary.cells] + [summary.cells[-1].upper])
     unit = summary.scale if summary.scale > 0 else 1.0
     rows = [
@@ -173,9 +204,11 @@ def _map(summary: Summary) -> str:
     ]
     head = ("cell", "rows", "rms / scale", "mean / scale", "log10 p", "found")
     drawn = any(cell.rms >= 0 for cell in summary.cells)
-    caption = f"Residual per cell of {summary.axis}. Dotted: the noise scale."
-    figure = _figure(figures.evidence_figure(summary), caption) if drawn else ""
-    return figure + _table("Cells, their rows, and the evidence against the physics", head, rows)
+    caption = f"Residual of the physics per cell of {summary.axis}. Dotted: the noise scale."
+    told = "".join(f"<p>{escape(words.sentence(c))}</p>" for c in words.cells_and_regions(summary))
+    figure = _figure("map", curves, caption) if drawn else ""
+    cells = _table("Cells, their rows, and the evidence against the physics", head, rows)
+    return told + figure + cells
 
 
 def _settings(summary: Summary) -> str:

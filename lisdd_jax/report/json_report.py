@@ -19,10 +19,20 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
 
     Returns:
       Keys ``verdict, physics, scale, law_scatter, outliers, place, form, regions, test, cells,
-      rows, warnings, config, version``; then ``exactness, rival, everywhere, dependence, notes,
-      status, shared``, ``reasons`` and ``next_steps`` in words, and ``model``.
+      rows, warnings, config, version``; then ``exactness, rival, everywhere, dependence,
+      degrees_of_freedom, notes, status, shared``, ``reasons`` and ``next_steps`` in words, and
+      ``model``.
       A probability that underflows to 0 stands beside its natural logarithm; rows set aside are
       numbered from 0.
+
+    Example:
+      >>> import numpy as np
+      >>> from lisdd_jax import fit
+      >>> t = np.linspace(0, 1, 200)
+      >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
+      >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
+      >>> to_dict(found.findings)["rows"]["used"]
+      200
     """
     left_out = ("status", "same_cells")
     test = {key: value for key, value in vars(summary.test).items() if key not in left_out}
@@ -30,6 +40,7 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
         "verdict": summary.verdict,
         "physics": [vars(estimate) for estimate in summary.physics],
         "scale": summary.scale,
+        "degrees_of_freedom": summary.degrees,
         **_evidence(summary.evidence),
         "regions": [_region(region) for region in summary.regions],
         "test": {**test, "status": summary.test.status.name},
@@ -48,7 +59,17 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
 
 
 def to_json(summary: Summary, model: Mapping[str, Any] | None = None) -> str:
-    """The report as strict JSON text with a final line break."""
+    """The report as strict JSON text with a final line break.
+
+    Example:
+      >>> import numpy as np
+      >>> from lisdd_jax import fit
+      >>> t = np.linspace(0, 1, 200)
+      >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
+      >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
+      >>> to_json(found.findings).splitlines()[1]
+      ' "verdict": "discrepancy",'
+    """
     return json_text(to_dict(summary, model))
 
 

@@ -168,6 +168,7 @@ class Summary:
       verdict: lower-case name of a ``Verdict``.
       response, axis: names.
       physics: trusted coefficients.
+      degrees: of freedom of the standard errors.
       scale: noise scale.
       regions, test, cells, rows: the findings.
       shared: whether several regions share one mechanism.
@@ -183,6 +184,7 @@ class Summary:
     response: str
     axis: str
     physics: tuple[Estimate, ...]
+    degrees: float
     scale: float
     regions: tuple[Region, ...]
     shared: bool

@@ -130,6 +130,24 @@ def region_ends(region: Region) -> str:
     return f"95 % intervals of the ends: {', '.join(known)}" if known else ""
 
 
+def cells_and_regions(summary: Summary) -> Iterator[str]:
+    """Why flagged cells begin and end elsewhere than the regions, where they do."""
+    edges = {cell.lower for cell in summary.cells} | {cell.upper for cell in summary.cells}
+    inner = [
+        end
+        for region in summary.regions
+        for end, is_open in ((region.lower, region.open_below), (region.upper, region.open_above))
+        if not is_open and end not in edges
+    ]
+    if inner:
+        *named, _, _ = numbers.positions([*inner, min(edges), max(edges)])
+        regions = "a region" if len(summary.regions) == 1 else "regions"
+        yield (
+            "cells are laid before the data are seen, and flagged where half of their rows or more"
+            f" lie in {regions}; ends of {regions} lie within cells, at {' and '.join(named)}"
+        )
+
+
 def remedies(summary: Summary) -> list[str]:
     """What to do next, as clauses without a final stop."""
     return list(dict.fromkeys(_next_steps(summary)))

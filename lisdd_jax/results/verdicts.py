@@ -9,7 +9,12 @@ from lisdd_jax.status import Status, is_failure
 
 
 class Verdict(enum.IntEnum):
-    """The answer in one word; the names in lower case are those of the JSON report."""
+    """The answer in one word; the names in lower case are those of the JSON report.
+
+    Example:
+      >>> Verdict(1).name.lower()
+      'discrepancy'
+    """
 
     CLEAN = 0
     DISCREPANCY = 1

@@ -241,6 +241,15 @@ def select_form(
     Raises:
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
+    Example:
+      >>> t = jnp.linspace(-1.0, 1.0, 60)
+      >>> features = jnp.stack([t, t**2, t**3], axis=1)
+      >>> residuals = 3 * t**2 + 0.1 * jnp.sin(997 * t**2)
+      >>> even = jnp.arange(60) % 2 == 0
+      >>> found = select_form(features, residuals, even, ~even, max_terms=2, tolerance=0.15)
+      >>> found.support.tolist()
+      [False, True, False]
+
     References:
       Wang, Localized and identifiable discovery of model discrepancy, stage 3.
     """

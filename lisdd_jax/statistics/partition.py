@@ -8,6 +8,7 @@ import numpy as np
 
 from lisdd_jax import validation
 from lisdd_jax.numerics import cell_sums, order
+from lisdd_jax.numerics.hosted import namespace
 
 
 def check_edges(edges: Any, axis: jax.Array, mask: jax.Array, num_cells: int) -> jax.Array:
@@ -48,13 +49,18 @@ def check_edges(edges: Any, axis: jax.Array, mask: jax.Array, num_cells: int) ->
     return edges
 
 
-def equal_width_edges(axis: jax.Array, num_cells: int, mask: jax.Array) -> jax.Array:
-    """Edges ``(num_cells + 1,)`` of cells of equal width over the range of the rows in use."""
-    low = jnp.min(jnp.where(mask, axis, jnp.inf))
-    high = jnp.max(jnp.where(mask, axis, -jnp.inf))
-    steps = jnp.arange(num_cells + 1, dtype=axis.dtype) / num_cells
-    edges = low + (high - low) * steps
-    return edges.at[-1].set(high)
+def equal_width_edges(axis: Any, num_cells: int, mask: Any) -> Any:
+    """Edges ``(num_cells + 1,)`` of cells of equal width over the range of the rows in use.
+
+    In NumPy where the rows are, so that nothing is compiled for them.
+    """
+    xp = namespace(axis, mask)
+    low = xp.min(xp.where(mask, axis, xp.inf))
+    high = xp.max(xp.where(mask, axis, -xp.inf))
+    steps = xp.arange(num_cells, dtype=axis.dtype) / np.asarray(num_cells, axis.dtype)
+    # Without a row in use there is no range, and edges are NaN.
+    with np.errstate(invalid="ignore"):
+        return xp.append(low + (high - low) * steps, high)
 
 
 def quantile_edges(axis: jax.Array, num_cells: int, mask: jax.Array) -> jax.Array:

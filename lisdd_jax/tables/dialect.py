@@ -48,6 +48,10 @@ class ReadOptions:
       decimal: decimal mark, a point or a comma.
       encoding: of the text, by a name that Python knows.
       sheet: of a workbook, by name, or by number from 1.
+
+    Example:
+      >>> ReadOptions(sep=";", decimal=",").sep
+      ';'
     """
 
     sep: str | None = None

@@ -22,7 +22,7 @@ from lisdd_jax.tables.columns import Kind, kind, missing
 from lisdd_jax.tables.errors import ProblemError, list_some
 from lisdd_jax.tables.parts import columns_of, source_of
 from lisdd_jax.tables.problem import Problem
-from lisdd_jax.tables.table import Levels
+from lisdd_jax.tables.table import Levels, Table
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,9 @@ class Predictions:
       region: ``(n,)`` int, number of the region that a row lies in, from 1; 0 for none, -1 where
         the axis has no value.
       response: ``(n,)`` what was measured, NaN where it is missing; None where the table lacks it.
+      axis: ``(n,)``.
+      design: ``(n, p)`` terms of the physics.
+      features: ``(n, s)`` terms of every correction.
       notes: sentences on rows that are not predicted, or lie beyond the rows of the fit.
     """
 
@@ -90,6 +93,9 @@ class Predictions:
     corrected: np.ndarray
     region: np.ndarray
     response: np.ndarray | None
+    axis: np.ndarray
+    design: np.ndarray
+    features: tuple[np.ndarray, ...]
     notes: tuple[str, ...]
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -160,11 +166,14 @@ def predict(model: Model, data: Any) -> Predictions:
     rows = _Rows(table.read(columns_of(used)), model.levels, table.num_rows)
     _check_dates(model, rows.raw, list(map(source_of, used)))
     axis = rows.values(model.axis)
-    physics = rows.sum(model.physics)
+    design = rows.columns(model.physics)
+    features = tuple(rows.columns(part.terms) for part in model.corrections)
+    physics = _sum(design, model.physics)
     corrected, region = physics.copy(), np.where(np.isnan(axis), -1, 0)
     for number, part in enumerate(model.corrections, 1):
         inside = part.contains(axis)
-        corrected = np.where(inside, corrected + rows.sum(part.terms), corrected)
+        missing_part = _sum(features[number - 1], part.terms)
+        corrected = np.where(inside, corrected + missing_part, corrected)
         region[inside] = number
     # Whether a row without a place on the axis lies in a region is not known.
     corrected[np.isnan(axis)] = np.nan
@@ -173,8 +182,22 @@ def predict(model: Model, data: Any) -> Predictions:
         corrected=corrected,
         region=region,
         response=rows.values(model.response) if measured else None,
+        axis=axis,
+        design=design,
+        features=features,
         notes=(*rows.new_levels(), *_limits(model, axis, corrected)),
     )
+
+
+def evaluate_term(term: Term, table: Table) -> np.ndarray:
+    """Values ``(n,)`` of a term at the rows of a table; NaN where it has none.
+
+    Raises:
+      ExpressionError: a column is unknown.
+      TableError: a column in use holds no numbers.
+    """
+    expressions.check_columns(source_of(term), table.names)
+    return _Rows(table.read(columns_of([term])), {}, table.num_rows).values(term)
 
 
 def check_defined(model: Model) -> list[WeightedTerm]:
@@ -206,9 +229,9 @@ class _Rows:
         found[complete] = expressions.evaluate(source, columns, xp=np)
         return np.where(np.isfinite(found), found, np.nan)
 
-    def sum(self, weighted: Sequence[WeightedTerm]) -> np.ndarray:
-        start = np.zeros(self.num_rows)
-        return sum((w.coefficient * self.values(w.term) for w in weighted), start)
+    def columns(self, weighted: Sequence[WeightedTerm]) -> np.ndarray:
+        values = [self.values(w.term) for w in weighted]
+        return np.stack(values, axis=1) if values else np.zeros((self.num_rows, 0))
 
     def new_levels(self) -> list[str]:
         """Sentences on levels that the fit has not seen."""
@@ -227,6 +250,14 @@ class _Rows:
         if name not in self.levels or name not in self.raw:
             return np.zeros(self.num_rows, bool)
         return categories.unknown(name, self.raw[name], self.levels[name])
+
+
+def _sum(columns: np.ndarray, weighted: Sequence[WeightedTerm]) -> np.ndarray:
+    # Term by term, so that a row has the same prediction in every table.
+    return sum(
+        (w.coefficient * column for w, column in zip(weighted, columns.T, strict=True)),
+        np.zeros(len(columns)),
+    )
 
 
 def _check_dates(

@@ -29,6 +29,14 @@ def read_table(path: str | Path, options: ReadOptions | None = None) -> Table:
     Raises:
       TableError: the file is missing, unreadable, empty, not what it seems, or can be read in
         several ways; names are repeated.
+
+    Example:
+      >>> import tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     path = Path(folder, "table.csv")
+      ...     _ = path.write_text("x;y\\n1,5;2,5\\n3,5;4,5\\n")
+      ...     read_table(path).read(["x"])["x"].tolist()
+      [1.5, 3.5]
     """
     options = options or ReadOptions()
     source = sources.find_source(path)

@@ -25,6 +25,12 @@ class Table:
       fetch: the values ``(n,)`` of a column by name, as ``tables.columns`` describes them.
       levels: the declared order of the levels of a categorical column.
       notes: sentences on how the file was read where that had to be found out.
+
+    Example:
+      >>> from lisdd_jax.tables import as_table
+      >>> table = as_table({"x": [1.0, 2.0], "kind": ["a", "b"]})
+      >>> table.names, table.num_rows
+      (('x', 'kind'), 2)
     """
 
     name: str

@@ -56,7 +56,7 @@ def cell_rows(seed, sizes, *, num_physics=2, num_terms=2, noise=None, change=Non
         physics[:, 0] = 1.0
     terms = rng.normal(size=(num, num_terms)) + axis[:, None] ** 2
     spread = np.ones(len(sizes)) if noise is None else np.asarray(noise)
-    response = physics @ THETA[:num_physics] + spread[cell] * rng.normal(size=num)
+    response = physics @ np.resize(THETA, num_physics) + spread[cell] * rng.normal(size=num)
     columns = np.column_stack([np.ones(num), axis, physics, terms, response])
     if change is not None:
         columns[:, -1] += change(columns, cell)

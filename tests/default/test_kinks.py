@@ -1,8 +1,13 @@
 """Kinks, sharp and soft, found in the tables of a diagnosis."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import rows_data as data
+
+from lisdd_jax.default import kinks
+from lisdd_jax.default.ends import Placed, Spans
 
 NUM = 400
 
@@ -48,3 +53,96 @@ def test_intervals_of_soft_onsets_cover(width):
         lower, upper = np.asarray(found.regions.lower_interval[0])
         covered += lower <= 6.0 <= upper
     assert covered / num > 0.90 - 5 * np.sqrt(0.9 * 0.1 / num)
+
+
+def hinge(along, width):
+    """The hinge of the reference, row by row."""
+    values = []
+    for u in along:
+        if width > 0 and abs(u) < width:
+            values.append((u + width) ** 2 / (4 * width))
+        else:
+            values.append(max(u, 0.0))
+    return np.array(values)
+
+
+def left_of(columns, response):
+    solution = np.linalg.lstsq(columns, response, rcond=None)[0]
+    return float(np.sum((response - columns @ solution) ** 2))
+
+
+def reference(axis, residual, kept, window, searched, rising, gain):
+    """Every place and width by least squares on the rows themselves."""
+    low, high = axis[searched[0]], axis[searched[1] - 1]
+    rows = np.arange(*window)
+    rows = rows[kept[rows]]
+    places = 0.5 * (low + high) + (high - low) * np.linspace(-0.5, 0.5, 96)
+    widths = (high - low) * np.array([0.0, 0.04, 0.08, 0.16, 0.32])
+    sign = 1 if rising else -1
+    z, r = axis[rows], residual[rows]
+    line = np.stack([z**0, z], 1)
+    left, jump = np.empty((96, 5)), np.empty(96)
+    for i, place in enumerate(places):
+        for j, width in enumerate(widths):
+            bent = hinge(sign * (z - place), width)
+            left[i, j] = left_of(np.column_stack([line, bent]), r)
+        below = z < place
+        jump[i] = left_of(line[below], r[below]) + left_of(line[~below], r[~below])
+    best, count = left.min(), len(rows)
+    variance = min(best, jump.min()) / (count - 5)
+    rival = min(jump.min(), np.sum(r**2) - gain)
+    profile = left.min(1)
+    likely = places[profile <= best + 3.84 * variance]
+    if jump.min() + 4 * variance < best:
+        likely = np.concatenate([likely, places[jump <= jump.min() + 7.35 * variance]])
+    chosen = int(np.argmin(profile))
+    soft = left[chosen]
+    which = 0 if soft[0] <= best + 3.84 * variance else int(np.argmin(soft))
+    step = places[1] - places[0]
+    return {
+        "is_kink": best <= rival + variance * np.log(count),
+        "place": places[chosen],
+        "lower": likely.min() - step,
+        "upper": likely.max() + step,
+        "softness": widths[which],
+    }
+
+
+@pytest.mark.parametrize(
+    "seed, jump, slope, width", [(0, 0, 2, 0), (1, 3, 0, 0), (2, 0.7, 0.3, 0), (3, 0, 2, 1.5)]
+)
+def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
+    rng = np.random.default_rng(seed)
+    num, size = 120, 128
+    axis = np.sort(rng.uniform(-3, 9, num))
+    residual = jump * (axis > 5) + slope * hinge(axis - 5, width) + 0.3 * rng.normal(size=num)
+    kept = rng.random(num) > 0.05
+    start, low, high, gain = int(np.searchsorted(axis, 5)), 50, 108, 1.0
+    pad = np.full(size - num, np.inf)
+
+    def integers(*values):
+        return jnp.array(values, jnp.int32)
+
+    present = jnp.array([True, False])
+    cells = jnp.zeros((2, 4), bool)
+    spans = Spans(
+        present, integers(start, 0), integers(num, 0), integers(low, 0), integers(high, 0), cells
+    )
+    gains = np.where(np.arange(size + 1) >= num, gain, 0.0) * np.ones((2, 1))
+    placed = Placed(spans.start, spans.stop, jnp.zeros((2, 3)), jnp.asarray(gains))
+    found = jax.jit(kinks.fit_kinks)(
+        jnp.asarray(np.append(axis, pad)),
+        jnp.asarray(np.append(residual, 0 * np.arange(size - num))),
+        jnp.asarray(np.append(kept, np.zeros(size - num)), float),
+        spans,
+        placed,
+        jnp.int32(num),
+        jnp.asarray(1.0),
+    )
+    windows = ((0, num), True), ((start, num), False)
+    for side, (window, rising) in enumerate(windows):
+        expected = reference(axis, residual, kept, window, (low, high), rising, gain)
+        for name, value in expected.items():
+            np.testing.assert_allclose(
+                np.asarray(getattr(found, name))[side, 0], value, rtol=1e-8, atol=1e-9
+            )

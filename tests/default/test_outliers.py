@@ -62,24 +62,6 @@ def test_a_larger_noise_sets_nothing_aside():
     assert bool(set_aside(columns, response).keep[loud].all())
 
 
-def test_medians():
-    rng = np.random.default_rng(1)
-    values = np.exp(rng.normal(size=NUM))
-    used = rng.random(NUM) < 0.8
-    ordered = np.sort(values[used])
-    lower = ordered[(used.sum() + 1) // 2 - 1]
-    np.testing.assert_allclose(
-        outliers.middle(jnp.asarray(values), jnp.asarray(used)), lower, rtol=1e-8
-    )
-    signed = np.log(values)
-    found = outliers.middle_value(jnp.asarray(signed), jnp.asarray(used))
-    np.testing.assert_allclose(found, np.log(lower), rtol=1e-8)
-    count = np.bincount(CELL, minlength=CELLS).astype(float)
-    each = outliers.middle_per_cell(jnp.asarray(values), jnp.asarray(CELL), jnp.asarray(count))
-    expected = [np.sort(values[k == CELL])[int(count[k] + 1) // 2 - 1] for k in range(CELLS)]
-    np.testing.assert_allclose(each, expected, rtol=1e-6)
-
-
 def test_rows_near_a_law_stay_where_their_cell_obeys_it():
     residual = np.zeros(NUM)
     residual[CELL == 2] = 50.0

@@ -127,6 +127,23 @@ def test_a_law_of_half_of_the_rows_is_a_rival():
     assert place.other_rows == 150
 
 
+def test_two_laws_that_meet_are_told_apart():
+    """A kink at 60 % of the axis: no law fits all, and a line shows one direction of the two."""
+    rng = np.random.default_rng(1)
+    cell = np.repeat(np.arange(12), 16)
+    along = np.linspace(-1.0, 1.0, len(cell))
+    response = along + 5 * np.maximum(along - 0.2, 0) + 0.05 * rng.normal(size=len(cell))
+    columns = np.column_stack([along**0, along, along**0, along, response])
+    gram, count = products(columns, cell, 12)
+    for full in (True, False):
+        place = found_in(fit_every_cell(gram, count, 0.0, 2, np.bool_(full))[0])
+        clean = np.flatnonzero(place.clean).tolist()
+        assert clean in ([*range(7)], [*range(8)]), full
+        np.testing.assert_allclose(place.theta, [0, 1], atol=0.1)
+        assert set(np.flatnonzero(place.rival)) <= set(range(7, 12))
+        assert place.rival_gap < regions.RIVAL
+
+
 def test_units_of_columns_do_not_matter():
     rows, fits = fitted(6, wrong(4, 5, 6))
     scale = np.array([1.0, 1.0, 1e3, 1e-2, 1.0, 1.0, 1.0])

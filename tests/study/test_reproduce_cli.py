@@ -88,6 +88,7 @@ def test_power_prints_and_writes_a_plan(tmp_path: Path) -> None:
     assert plan["default_mode"] is None
 
 
+@pytest.mark.slow
 def test_power_is_confirmed_by_simulation(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     words = ("--effect", "0.7", "--share", "0.2", "--mode", "paper", "--simulate", "40")

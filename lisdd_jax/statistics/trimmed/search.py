@@ -23,6 +23,9 @@ _FIRST_STEPS = 2
 _SUBSAMPLE_STEPS = 5
 _NUM_LEADING = 2
 
+FULL_SEARCH_ROWS = 600
+"""Rows up to which starts are judged on all of them."""
+
 
 def _rank(
     rows: Columns,
@@ -128,21 +131,21 @@ def _finish(
 
 
 def search_each(
-    keys: jax.Array,
+    keys: Sequence[jax.Array],
     samples: Sequence[FramedRows],
     trim: jax.Array | float,
     *,
     num_starts: int,
     num_candidates: int = 20,
     subsample_size: int = 300,
-    full_search_rows: int = 600,
+    full_search_rows: int = FULL_SEARCH_ROWS,
 ) -> list[Found]:
     """Search the fits of several samples, which may differ in their numbers of rows.
 
     Subsamples have one size: starts on them are ranked for all samples at once.
 
     Args:
-      keys: ``(k,)`` typed keys.
+      keys: typed keys.
       samples: as many samples.
       trim: share of rows left out.
       num_starts, num_candidates, subsample_size, full_search_rows: sizes of the search (static).
@@ -178,4 +181,4 @@ def search_each(
 
 def search_one(key: jax.Array, sample: FramedRows, trim: jax.Array | float, **sizes: int) -> Found:
     """``search_each`` for one sample."""
-    return search_each(key[None], [sample], trim, **sizes)[0]
+    return search_each([key], [sample], trim, **sizes)[0]

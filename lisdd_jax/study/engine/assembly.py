@@ -31,6 +31,18 @@ def read_study(
 
     Raises:
       StudyFolderError: the folder holds no study.
+
+    Example:
+      >>> import tempfile
+      >>> import jax
+      >>> from lisdd_jax.study.engine import run_study
+      >>> simulate = lambda key, mu: mu + jax.random.normal(key, (50,))
+      >>> evaluate = lambda data, key, mu: {"error": data.mean() - mu}
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     _ = run_study(simulate, evaluate, grid={"mu": [0.0]}, num_replications=20,
+      ...                   key=jax.random.key(0), out_dir=folder)
+      ...     read_study(folder).num_replications
+      20
     """
     levels = arguments.check_levels(quantiles)
     folder, settings = read_folder(out_dir)

@@ -97,7 +97,11 @@ def keep_replication(replication: Replication) -> None:
 
 
 def release_programs() -> None:
-    """Let go of the compiled programs that recent studies have left for the next one."""
+    """Let go of the compiled programs that recent studies have left for the next one.
+
+    Example:
+      >>> release_programs()
+    """
     with _lock:
         while _kept:
             _kept.popitem()[1].release()

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from lisdd_jax.study.engine import MetricSummary
 from lisdd_jax.study.experiments import oscillator_runs as runs
@@ -121,6 +120,9 @@ def _uniformity(p_values: np.ndarray, mode: str, test: str) -> list[Row]:
         )
         for level in _LEVELS
     ]
+    # Imported here, since it takes longer to import than all else that a diagnosis needs.
+    from scipy import stats
+
     outcome = stats.kstest(p_values, "uniform")
     for metric, value in (("ks_distance", outcome.statistic), ("ks_p_value", outcome.pvalue)):
         rows.append(make_row(_TABLES, _single(float(value), p_values.size), metric=metric, **where))

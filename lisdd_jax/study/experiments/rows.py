@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from lisdd_jax.study.engine import MetricSummary
 
@@ -120,12 +120,12 @@ def confidence_interval(summary: MetricSummary, *, proportion: bool) -> tuple[fl
         return math.nan, math.nan
     if proportion:
         hits = round(summary.mean * count)
-        lower = stats.beta.ppf(tail, hits, count - hits + 1) if hits else 0.0
-        upper = stats.beta.isf(tail, hits + 1, count - hits) if hits < count else 1.0
+        lower = special.betaincinv(hits, count - hits + 1, tail) if hits else 0.0
+        upper = special.betainccinv(hits + 1, count - hits, tail) if hits < count else 1.0
         return float(lower), float(upper)
     if count < 2:
         return math.nan, math.nan
-    half = float(stats.t.isf(tail, count - 1)) * summary.standard_error
+    half = -float(special.stdtrit(count - 1, tail)) * summary.standard_error
     return summary.mean - half, summary.mean + half
 
 

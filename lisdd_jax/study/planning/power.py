@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from lisdd_jax import validation
 from lisdd_jax.numerics.noncentral import ncf_sf
@@ -117,7 +117,9 @@ def certificate_power(effect: Effect, num_rows: int) -> float:
     df_den = held_out - effect.num_physics - effect.num_terms
     if df_den < 1:
         return 0.0
-    critical = float(stats.f.isf(effect.alpha, effect.num_terms, df_den))
+    # The quantile by way of the beta variable d2 / (d2 + d1 F).
+    beta = float(special.betaincinv(df_den / 2, effect.num_terms / 2, effect.alpha))
+    critical = df_den / effect.num_terms * (1 / beta - 1)
     noncentrality = held_out * effect.share * effect.size**2 * (1 - effect.absorbed)
     return float(ncf_sf(critical, effect.num_terms, df_den, noncentrality))
 
@@ -139,7 +141,7 @@ def localization_power(effect: Effect, num_rows: int) -> float:
     count = int(num_rows // 2 * effect.share / effect.cells_in_region)
     if count < 1:
         return 0.0
-    critical = float(stats.chi2.isf(effect.alpha_cell, count)) / count
+    critical = float(special.chdtri(count, effect.alpha_cell)) / count
     # With infinitely many degrees of freedom below, F times those above is chi-square.
     return float(ncf_sf(critical, count, math.inf, count * effect.size**2))
 

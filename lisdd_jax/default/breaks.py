@@ -1,0 +1,98 @@
+"""Does the law change altogether at one place? Two laws at every bound between cells (3.5).
+
+Small changes of many coefficients show in no single direction. With ``S`` weighted residual sums of
+the law, of all cells and of the ``c`` first and the other ones,
+
+    F = (S - S_c - S'_c) / rank / ((S_c + S'_c) / (n - ranks)).
+
+References:
+  Chow (1960), Tests of equality between sets of coefficients in two linear regressions,
+  Econometrica 28. Andrews (1993), Tests for parameter instability and structural change with
+  unknown change point, Econometrica 61. docs/method.md, equation 26b.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lisdd_jax.numerics import hosted, small_systems, tolerances
+from lisdd_jax.numerics.hosted import namespace
+
+
+class Breaks(NamedTuple):
+    """Changes of the whole law at the bounds between cells, each ``(K - 1,)``.
+
+    Attributes:
+      gain: weighted sum of squares that two laws save.
+      df_num, df_den: degrees of freedom; 0 where a side does not show a law and its noise.
+      variance: of the weighted residuals of the two laws.
+      theta: ``(2, K - 1, p)`` laws before and after.
+      whole: ``(p,)`` the law of all cells.
+    """
+
+    gain: Any
+    df_num: Any
+    df_den: Any
+    variance: Any
+    theta: Any
+    whole: Any
+
+
+class _Side(NamedTuple):
+    left: Any
+    rank: Any
+    theta: Any
+    determined: Any
+
+
+def _fit_side(gram: Any, num_rows: Any) -> _Side:
+    """Laws of sets of cells, from sums of products ``(..., p + 1, p + 1)``, the response last."""
+    xp = namespace(gram)
+    fit = small_systems.solve(gram[..., :-1, :-1], gram[..., :-1, -1], tolerances.gram(gram.dtype))
+    left = gram[..., -1, -1] - xp.sum(fit.solution * gram[..., :-1, -1], -1)
+    return _Side(xp.maximum(left, 0.0), fit.rank, fit.solution, num_rows > fit.rank + 1)
+
+
+def fit_breaks(gram: Any, num_rows: Any, weight: Any, physics: slice) -> Breaks:
+    """Fit two laws at every bound between cells; the law's columns are ``physics``.
+
+    Args:
+      gram: ``(K, m, m)`` of all columns, the response last.
+      num_rows: ``(K,)``.
+      weight: ``(K,)`` one over the noise variance.
+      physics: columns of the law.
+    """
+    xp = namespace(gram)
+    kept = np.append(np.arange(gram.shape[-1])[physics], -1)
+    weighted = (gram * weight[:, None, None])[:, kept][:, :, kept]
+    running, rows = xp.cumsum(weighted, 0), xp.cumsum(num_rows)
+    whole = _fit_side(running[-1], rows[-1])
+    first = _fit_side(running[:-1], rows[:-1])
+    second = _fit_side(running[-1:] - running[:-1], rows[-1:] - rows[:-1])
+    shown = first.determined & second.determined
+    ranks = first.rank + second.rank
+    rounding = tolerances.CANCELLATION(gram.dtype) * running[-1, -1, -1]
+    left = first.left + second.left
+    df_den = xp.where(shown, rows[-1:] - ranks, 0.0)
+    return Breaks(
+        gain=xp.maximum(whole.left - left - rounding, 0.0),
+        df_num=xp.where(shown, ranks - whole.rank, 0.0),
+        df_den=df_den,
+        variance=left / xp.maximum(df_den, 1) + rounding,
+        theta=xp.stack([first.theta, second.theta]),
+        whole=whole.theta,
+    )
+
+
+def log_upper_f(ratio: Any, df_num: Any, df_den: Any) -> Any:
+    """Log of the upper tail of the F distribution, by the cube root that makes it nearly normal.
+
+    References:
+      Paulson (1942), An approximate normalization of the analysis of variance distribution, Annals
+      of Mathematical Statistics 13.
+    """
+    xp = namespace(ratio)
+    root = xp.maximum(ratio, float(np.finfo(np.float32).tiny)) ** (1 / 3)
+    small_num, small_den = 2 / (9 * df_num), 2 / (9 * df_den)
+    spread = hosted.safe_root(small_den * root**2 + small_num)
+    return hosted.log_ndtr(-((1 - small_den) * root - (1 - small_num)) / spread)

@@ -1,0 +1,155 @@
+"""Compiled programs kept in a folder, so that a later process need not make them again."""
+
+import functools
+import hashlib
+import os
+import pickle
+import platform
+import warnings
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache import compilation_cache
+
+from lisdd_jax import files
+from lisdd_jax.numerics import compilation
+
+_SUFFIX = ".program"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def compile_cache(folder: str | os.PathLike[str]) -> Path:
+    """Keep what this process compiles in a folder, and take from there what is already compiled.
+
+    Sets JAX's persistent compilation cache, for all programs of the process, and keeps the
+    programs of a single ``diagnose`` whole beside it: those need not even be traced again.
+    What a program depends on is part of its name there: the code of this library, types and shapes,
+    settings and flags, the machine, and the versions of JAX and its compiler. A file that is stale,
+    damaged or of another machine is passed over, and the program made again.
+
+    The files hold machine code: the folder must be one that only the user can write to.
+
+    Args:
+      folder: made where it does not exist.
+
+    Returns:
+      The folder.
+
+    Raises:
+      OSError: the folder cannot be made.
+
+    Example:
+      >>> compile_cache("~/.cache/my-project")  # doctest: +SKIP
+    """
+    path = Path(folder).expanduser().resolve()
+    path.mkdir(parents=True, exist_ok=True)
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    # Most programs of a diagnosis are small, and together take seconds.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    # What was compiled before this call has made JAX settle on having no cache.
+    compilation_cache.reset_cache()
+    compilation.keep_programs(ProgramStore(path))
+    # A file that cannot be read or written costs time, nothing else.
+    warnings.filterwarnings("ignore", message=".*persistent compilation cache.*")
+    return path
+
+
+class ProgramStore:
+    """Executables in a folder, each in a file named by all that it depends on."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep them in ``folder``."""
+        self._folder = folder
+        self._loaded: dict[str, Callable[..., Any]] = {}
+
+    def fetch(self, description: str, lower: Callable[[], Any]) -> Callable[..., Any]:
+        """The program of a description.
+
+        Args:
+          description: function, settings, types and shapes.
+          lower: lowers it where it has to be compiled.
+        """
+        name = _hash(description, _options(), *_surroundings()).hex()
+        if name not in self._loaded:
+            path = self._folder / f"{name}{_SUFFIX}"
+            found = _load(path)
+            if found is None:
+                found = lower().compile()
+                _save(path, found)
+            self._loaded[name] = found
+        return self._loaded[name]
+
+
+def _load(path: Path) -> Callable[..., Any] | None:
+    """The program in a file; None where there is none that this process can run."""
+    try:
+        content = path.read_bytes()
+        digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if hashlib.sha256(body).digest() != digest:
+            return None
+        return serialize_executable.deserialize_and_load(*pickle.loads(body))
+    # Whatever a file holds, the program can be made again.
+    except Exception:
+        return None
+
+
+def _save(path: Path, program: Any) -> None:
+    try:
+        body = pickle.dumps(serialize_executable.serialize(program))
+        files.write_whole(path, hashlib.sha256(body).digest() + body)
+    # A backend may not serialise, a folder may be full: the next process then compiles again.
+    except Exception:
+        return
+
+
+def _hash(*parts: str) -> bytes:
+    return hashlib.sha256("\0".join(parts).encode()).digest()
+
+
+def _options() -> str:
+    """Options of JAX as they now stand, but for those of where to keep files and what to log."""
+    beside = ("cache", "log", "traceback", "dump")
+    values = jax.config.values.items()
+    return repr(sorted((k, str(v)) for k, v in values if not any(word in k for word in beside)))
+
+
+@functools.cache
+def _surroundings() -> tuple[str, ...]:
+    """Code, versions, flags and machine of this process."""
+    device = jax.devices()[0]
+    return (
+        _code(),
+        jax.__version__,
+        metadata.version("jaxlib"),
+        os.environ.get("XLA_FLAGS", ""),
+        device.platform,
+        device.device_kind,
+        device.client.platform_version,
+        str(jax.device_count()),
+        platform.machine(),
+        _processor(),
+    )
+
+
+def _code() -> str:
+    """Digest of the source of this package."""
+    found = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        found.update(str(path.relative_to(root)).encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _processor() -> str:
+    """What instructions the processor has, where the system says so."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    told = ("model name", "flags", "Features")
+    return "\n".join(sorted({line for line in lines if line.startswith(told)}))
