@@ -188,7 +188,12 @@ def to_sympy(expression: Expression) -> Any:
 
 
 def import_sympy() -> ModuleType:
-    """SymPy, or one sentence on how to get it."""
+    """SymPy, or one sentence on how to get it.
+
+    Example:
+      >>> import_sympy().__name__
+      'sympy'
+    """
     try:
         import sympy
     except ImportError as error:
