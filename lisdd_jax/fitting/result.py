@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from lisdd_jax import validation
-from lisdd_jax.fitting import diagnostics, frames, intervals, saved
+from lisdd_jax.fitting import frames, intervals, saved
 from lisdd_jax.fitting.plots import Plots
 from lisdd_jax.report import figures, files, html, json_report, summarize, words
 from lisdd_jax.report.summary import Summary
@@ -222,6 +222,9 @@ class Result:
         cell = np.searchsorted(edges, self.problem.axis, side="right")
         residuals = self.residuals().to_numpy() / self._noise_scale()
         residuals = np.where(self.arrays.outliers, np.nan, residuals)
+        # SciPy's tests take a second to import, which a first answer does without.
+        from lisdd_jax.fitting import diagnostics
+
         rows = diagnostics.check_residuals(self.findings, residuals, cell)
         return frames.pandas().DataFrame(rows).set_index("check")
 
