@@ -1,0 +1,172 @@
+"""Tables on which tools of this kind, and earlier versions of this one, said something false.
+
+Each has an answer that an analyst would give. Where the library does not give it, the test is an
+expected failure that says what comes instead; such tables must still claim nothing false.
+"""
+
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lisdd_jax
+
+# Tables of many shapes, each with programs of its own.
+slow = pytest.mark.slow
+
+KINK = ["1", "x"]
+FORMULAS = {
+    "one_bad_row": ("y ~ x | x", KINK),
+    "shift_and_bad_row": ("y ~ x | x", KINK),
+    "phones": ("calls ~ year | year", ["1", "year"]),
+    "forbes": ("log(pres) / log(10) ~ bp | bp", ["1", "bp"]),
+    "animals2": ("log(brain) ~ log(body) | log(body)", ["1", "log(body)"]),
+    "stagnant": ("y ~ x | x", KINK),
+    "pontius": (
+        "load ~ deflection | deflection",
+        ["1", "deflection", "deflection^2"],
+    ),
+    "meter_cooling": ("value ~ 1 | tempF", ["1", "tempF"]),
+    "meter_heating": ("value ~ 1 | tempF", ["1", "tempF"]),
+    "meter_flat": ("value ~ 1 | tempF", ["1", "tempF"]),
+    "engel": ("foodexp ~ income | income", ["1", "income", "income^2"]),
+    "gistemp": ("anomaly ~ 1 | year", ["1", "year"]),
+    "kink_exact": ("y ~ x | x", KINK),
+    "kink16": ("y ~ x | x", KINK),
+    "retention": ("participants ~ days | days", ["1", "days", "days^2"]),
+    "green_channel": ("log(q) ~ log(stage) | log(stage)", ["1", "log(stage)"]),
+    "isere": ("log(q) ~ log(stage) | log(stage)", ["1", "log(stage)"]),
+    "squid_pcrit": ("rate ~ 1 | oxygen", ["1", "oxygen"]),
+    "fluorescence": ("intensity ~ conc | conc", ["1", "conc"]),
+    "step20": ("v ~ 1 | i", ["1", "i"]),
+    "germanm1": (
+        "dm ~ dy2 + dR + dR1 + dp + m1 + y1 + R1 + q1 + q2 + q3 | quarter",
+        ["1", "quarter"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def found(shared):
+    @functools.cache
+    def run(name):
+        formula, library = FORMULAS[name]
+        table = pd.read_csv(shared / "cases" / f"{name}.csv")
+        return lisdd_jax.fit(formula, table, library=library)
+
+    return run
+
+
+def ends(result):
+    """Intervals of the inner ends of the regions, ``(E, 2)``."""
+    table = result.arrays.regions
+    both = np.concatenate([np.asarray(table.lower_interval), np.asarray(table.upper_interval)])
+    return both[np.isfinite(both).all(1)]
+
+
+def holds(interval, value):
+    return interval[0] <= value <= interval[1]
+
+
+class TestOutliers:
+    def test_one_bad_row(self, found):
+        result = found("one_bad_row")
+        assert result.verdict == "clean"
+        assert result.outliers().tolist() == [30]
+        assert result.arrays.coefficients[1] == pytest.approx(1.0, abs=0.01)
+        assert result.arrays.scale == pytest.approx(0.3, abs=0.05)
+
+    @slow
+    def test_a_shift_beside_a_bad_row(self, found):
+        result = found("shift_and_bad_row")
+        assert result.verdict == "discrepancy"
+        assert result.outliers().tolist() == [60]
+        assert result.regions["lower"].item() == pytest.approx(75, abs=1.0)
+        assert result.terms.term.tolist() == ["1"]
+        assert result.terms.coefficient.item() == pytest.approx(3.0, abs=0.5)
+
+    @slow
+    def test_boiling_points(self, found):
+        assert found("forbes").outliers().tolist() == [11]
+        assert found("forbes").verdict == "clean"
+
+    @slow
+    @pytest.mark.parametrize("bad", [-999.0, 40.0, 0.0])
+    def test_a_demand_that_cannot_be(self, shared, bad):
+        table = pd.read_csv(shared / "data" / "vic_electricity_daily.csv")
+        formula = "demand_GW ~ workday + temp_C | temp_C"
+        library = ["max(temp_C - 18, 0)", "temp_C^2", "1", "max(temp_C - 16, 0)"]
+        before = lisdd_jax.fit(formula, table, library=library)
+        table.loc[100, "demand_GW"] = bad
+        after = lisdd_jax.fit(formula, table, library=library)
+        assert after.outliers().tolist() == [100]
+        error = np.sqrt(np.diag(before.arrays.covariance))
+        assert (abs(after.arrays.coefficients - before.arrays.coefficients) < error).all()
+
+    @slow
+    @pytest.mark.xfail(reason="three of the four last rows are dinosaurs: no row stands alone")
+    def test_dinosaurs(self, found):
+        result = found("animals2")
+        assert result.arrays.coefficients[1] == pytest.approx(0.752, abs=0.05)
+
+
+@slow
+class TestPlaces:
+    def test_cooling_begins(self, found):
+        result = found("meter_cooling")
+        assert result.verdict == "discrepancy"
+        assert holds(ends(result)[0], 65)
+        base, error = result.arrays.coefficients[0], np.sqrt(result.arrays.covariance[0, 0])
+        assert abs(base - 6.85) < 2 * error
+
+    def test_heating_ends(self, found):
+        result = found("meter_heating")
+        assert result.verdict == "discrepancy"
+        assert holds(ends(result)[0], 60)
+        assert result.arrays.coefficients[0] == pytest.approx(0.685, abs=0.03)
+
+    def test_a_flat_meter(self, found):
+        assert found("meter_flat").verdict == "clean"
+
+    def test_the_temperature_of_the_earth(self, found):
+        """Half of the years before the kink, half behind it: nobody but the user can choose."""
+        result = found("gistemp")
+        assert result.verdict == "ambiguous_regime"
+        assert result.regions["lower"].item() == pytest.approx(1974.6, abs=2.6)
+
+    def test_a_kink_among_sixteen_rows(self, found):
+        result = found("kink16")
+        assert result.verdict in ("ambiguous_regime", "discrepancy")
+        assert result.regions["lower"].item() == pytest.approx(8.76, abs=2 * 0.26)
+
+    def test_money_demand_after_the_union(self, found):
+        result = found("germanm1")
+        assert result.verdict == "holds_nearly"
+        assert result.arrays.exactness.log_p_value < np.log(1e-3)
+
+    @pytest.mark.xfail(reason="the onset is gradual, 1.3 to 3.6: the end is given as 2.1 to 2.8")
+    def test_oxygen_that_squids_need(self, found):
+        assert holds(ends(found("squid_pcrit"))[0], 2.86)
+
+    @pytest.mark.xfail(reason="a step of the residuals at stage 5 is found, not the kink at 8.2")
+    def test_a_channel_over_its_banks(self, found):
+        assert holds(ends(found("green_channel"))[0], np.log(8.2))
+
+    @pytest.mark.xfail(reason="the mean bends and the noise grows within cells: holds_nearly")
+    def test_food_and_income(self, found):
+        assert found("engel").verdict == "clean"
+
+
+@slow
+@pytest.mark.parametrize("name", ["stagnant", "pontius", "retention", "isere", "fluorescence"])
+def test_curves_without_a_place_certify_none(found, name):
+    assert found(name).verdict not in ("discrepancy", "clean") or not len(found(name).regions)
+    assert not found(name).arrays.form.certified
+
+
+@slow
+@pytest.mark.parametrize("name", ["phones", "kink_exact", "step20"])
+@pytest.mark.xfail(reason="fewer than four cells of independent rows: insufficient_data")
+def test_few_rows_with_a_clear_place(found, name):
+    assert found(name).verdict == "discrepancy"
