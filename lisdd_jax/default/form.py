@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lisdd_jax.default.cross_fits import cross_fit, fit_supports, held_out, left_over
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import choose, namespace
@@ -75,41 +76,6 @@ def about_law(gram: Any, theta: Any, layout: ColumnLayout) -> Any:
     return xp.concatenate([top, column[..., None, :]], -2)
 
 
-def _fit(gram: Any, place: Any, used: Any) -> tuple[Any, Any]:
-    """Coefficients ``(..., S, s)`` of columns at ``place (S, s)``, and whether they exist."""
-    xp = namespace(gram)
-    block = gram[..., place[:, :, None], place[:, None, :]]
-    both = xp.asarray(used[:, :, None] & used[:, None, :])
-    block = xp.where(both, block, xp.asarray(np.eye(place.shape[1]), gram.dtype)[None])
-    moment = xp.where(xp.asarray(used), gram[..., place, -1], 0.0)
-    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype))
-    return xp.where(xp.asarray(used), solved.solution, 0.0), xp.all(solved.independent, -1)
-
-
-def _left(gram: Any, place: Any, coefficients: Any) -> Any:
-    """Residual sums ``(..., S)`` of coefficients ``(..., S, s)``."""
-    xp = namespace(gram)
-    block = gram[..., place[:, :, None], place[:, None, :]]
-    fitted = xp.einsum("...i,...ij,...j->...", coefficients, block, coefficients)
-    cross = xp.sum(coefficients * gram[..., place, -1], -1)
-    return gram[..., -1, -1][..., None] - 2 * cross + fitted
-
-
-def cross_fit(gram: Any, place: np.ndarray, used: np.ndarray) -> Any:
-    """Held-out sums of squares ``(..., S)``: fitted on either fold, scored on the other.
-
-    Args:
-      gram: ``(..., 2, m, m)`` of two folds, the target last.
-      place: ``(S, s)`` columns of every support.
-      used: ``(S, s)`` bool, which of them are in use.
-    """
-    xp = namespace(gram)
-    coefficients, determined = _fit(gram, place, used)
-    other = gram[..., ::-1, :, :]
-    left = _left(other, place, coefficients)
-    return xp.where(xp.all(determined, -2), left.sum(-2), xp.inf)
-
-
 def own_change(gram: Any, variance: Any, layout: ColumnLayout) -> Any:
     """Directions ``(R, q)`` of each region's own change of the law: one of them, or all.
 
@@ -129,32 +95,11 @@ def own_change(gram: Any, variance: Any, layout: ColumnLayout) -> Any:
     return xp.where(alone, np.arange(size)[None] == best[:, None], True)
 
 
-def _held_out(gram: Any, columns: Any, use: Any) -> Any:
-    """Held-out sums of squares ``(R,)`` of one set of columns per region.
-
-    Args:
-      gram: ``(R, 2, m, m)`` of two folds, the target last.
-      columns: ``(R, s)``.
-      use: ``(R, s)`` bool, which of them are in use.
-    """
-    xp = namespace(gram)
-    region = np.arange(len(columns))[:, None]
-    picked = xp.moveaxis(gram, 1, 0)[:, region[..., None], columns[:, :, None], columns[:, None]]
-    target = xp.moveaxis(gram[..., -1], 1, 0)[:, region, columns]
-    both = (use[:, :, None] & use[:, None, :])[None]
-    block = xp.where(both, picked, 0.0)
-    moment = xp.where(use[None], target, 0.0)
-    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype)).solution
-    other, cross = block[::-1], xp.sum(solved * moment[::-1], -1)
-    fitted = xp.einsum("fri,frij,frj->fr", solved, other, solved)
-    return (gram[:, ::-1, -1, -1].T - 2 * cross + fitted).sum(0)
-
-
 def _error_of_change(gram: Any, change: Any, layout: ColumnLayout) -> Any:
     """Held-out sums of squares ``(R,)`` of each region's own change."""
     xp = namespace(gram)
     columns = xp.asarray(np.tile(np.arange(layout.num_directions), (len(gram), 1)))
-    return _held_out(gram, columns, change)
+    return held_out(gram, columns, change)
 
 
 def _error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_terms: int) -> Any:
@@ -162,7 +107,7 @@ def _error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_term
     xp = namespace(gram)
     place, used = term_places(layout.num_terms, max_terms)
     columns = xp.asarray(place + layout.num_directions)[form.support]
-    by_terms = _held_out(gram, columns, xp.asarray(used)[form.support])
+    by_terms = held_out(gram, columns, xp.asarray(used)[form.support])
     return xp.where(form.lacking, _error_of_change(gram, form.change, layout), by_terms)
 
 
@@ -284,11 +229,11 @@ def act_everywhere(
     outside = cross_fit(sums.gram[-1], physics[None], np.ones((1, len(physics)), bool))[0]
     own = _error_of_form(about_law(sums.gram[:-1], theta, layout), form, layout, max_terms)
     local = outside + xp.where(present, own, 0.0).sum()
-    coefficients, determined = _fit(every, wide, in_use)
+    coefficients, determined = fit_supports(every, wide, in_use)
     allowed = xp.all(determined, 0)
-    everywhere = xp.where(allowed, _left(every[::-1], wide, coefficients).sum(0), xp.inf)
+    everywhere = xp.where(allowed, left_over(every[::-1], wide, coefficients).sum(0), xp.inf)
     best = xp.argmin(everywhere)
-    there = _left(sums.gram[-1][::-1], wide, coefficients).sum(0)[best]
+    there = left_over(sums.gram[-1][::-1], wide, coefficients).sum(0)[best]
     price = xp.log(xp.maximum(sums.num_rows.sum(), 2)) * variance
     further = xp.maximum(num_ends - 1, 0).astype(variance.dtype)
     predicts = everywhere[best] < local + price * further
@@ -308,8 +253,8 @@ def split_supports(
     place = place + layout.num_directions
     joint = xp.broadcast_to(regions.sum(0)[None], regions.shape)
     regions = choose(form.shared, joint, regions)
-    coefficients, determined = _fit(regions, place, used)
-    left = xp.where(determined, _left(regions, place, coefficients), xp.inf)
+    coefficients, determined = fit_supports(regions, place, used)
+    left = xp.where(determined, left_over(regions, place, coefficients), xp.inf)
     rows = xp.maximum(sums.num_rows[:-1], 2)
     length = xp.asarray(used.sum(-1), theta.dtype)[None, None]
     price = xp.log(rows)[..., None] * variance * length

@@ -5,7 +5,6 @@ from cell_data import THETA, assert_traced_alike
 from region_data import LAYOUT, region_rows
 
 from lisdd_jax.default import form
-from lisdd_jax.statistics.supports import term_places
 
 LAW, TERMS = LAYOUT.physics, LAYOUT.terms
 SUPPORTS = all_supports(3, 2)
@@ -65,24 +64,6 @@ def test_sums_about_a_law(apart):
             part = apart.part(r, fold).copy()
             part[:, -1] = residual(part, theta)
             np.testing.assert_allclose(found[r, fold], part.T @ part, rtol=1e-9, atol=1e-9)
-
-
-def test_cross_fit_is_a_loop_over_folds(apart):
-    place, used = term_places(3, 2)
-    gram = form.about_law(apart.sums.gram, THETA[:2], LAYOUT)
-    found = form.cross_fit(gram, place + 4, used)
-    for r in range(3):
-        np.testing.assert_allclose(found[r], errors_of(apart, [r]), rtol=1e-9)
-
-
-def test_cross_fit_of_a_dependent_support_is_undefined(apart):
-    columns = apart.columns.copy()
-    columns[:, 5] = 2 * columns[:, 4]
-    gram = np.array([[columns[apart.fold == f].T @ columns[apart.fold == f] for f in (0, 1)]])
-    place, used = term_places(3, 2)
-    found = form.cross_fit(gram, place + 4, used)[0]
-    undefined = [support == [0, 1] for support in SUPPORTS]
-    np.testing.assert_array_equal(np.isinf(found), undefined)
 
 
 @pytest.mark.parametrize("seed", range(4))
