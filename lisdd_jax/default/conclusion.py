@@ -31,7 +31,7 @@ class Task(NamedTuple):
     Attributes:
       live, ordered: its rows, with derivatives and without.
       look: what single cells show, and ``state`` the small part of it.
-      keep: ``(n,)`` bool, rows near the law.
+      keep: ``(n,)`` bool, rows near the law, and whether another pass ``repeats`` them.
       survey: of the cells.
       layout, config: columns and settings.
     """
@@ -40,6 +40,7 @@ class Task(NamedTuple):
     ordered: Ordered
     look: FirstLook
     keep: jax.Array
+    repeats: Any
     state: Known
     survey: Survey
     layout: ColumnLayout
@@ -192,6 +193,7 @@ def conclude(
         to_host(before),
         status_if(~law.determined, Status.NO_CLEAN_CELLS),
         status_if(variance <= 4 * task.state.floor, Status.EXACT_FIT),
+        status_if(~task.repeats, Status.ITERATION_LIMIT),
     )
     found = Findings(
         look=task.state.look,

@@ -45,16 +45,18 @@ _NUM_TURNS = 3
 """Moves of the ends, each with the terms chosen after the last; they repeat after one or two."""
 
 
-def _repeat_until_settled(work: Any, keep: jax.Array, known: bool) -> tuple[Any, jax.Array]:
-    """``result, keep = work(keep)`` until the rows kept repeat."""
+def _repeat_until_settled(
+    work: Any, keep: jax.Array, known: bool
+) -> tuple[Any, jax.Array, jax.Array | np.bool_]:
+    """``result, keep = work(keep)`` until the rows kept repeat, and whether they did."""
     if known:
         for _ in range(_NUM_PASSES):
             result, after = work(keep)
-            settled = bool(jnp.all(after == keep))
+            settled = np.array_equal(after, keep)
             keep = after if not settled else keep
             if settled:
                 break
-        return result, keep
+        return result, keep, np.bool_(settled)
 
     def goes_on(state: tuple[Any, ...]) -> jax.Array:
         step, _, _, moved = state
@@ -68,10 +70,10 @@ def _repeat_until_settled(work: Any, keep: jax.Array, known: bool) -> tuple[Any,
     empty = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(work, keep)[0]
     )
-    _, result, keep, _ = lax.while_loop(
+    _, result, keep, moved = lax.while_loop(
         goes_on, body, (jnp.int32(0), empty, keep, jnp.ones((), bool))
     )
-    return result, keep
+    return result, keep, ~moved
 
 
 def _find_form(
@@ -155,8 +157,8 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
         law = (survey.place.theta, survey.place.clean)
         return survey, rows.keep_near_law(ordered, look, *law, survey.scale, layout)
 
-    survey, keep = _repeat_until_settled(work, look.keep, known)
-    task = Task(live, ordered, look, keep, state, survey, layout, config)
+    survey, keep, repeats = _repeat_until_settled(work, look.keep, known)
+    task = Task(live, ordered, look, keep, repeats, state, survey, layout, config)
     stands = _take_regions(task)
     region, settled, form = _find_regions(task, stands)
     if not known:

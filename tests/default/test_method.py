@@ -8,6 +8,7 @@ import rows_data as data
 from jax.tree_util import keystr, tree_leaves_with_path
 
 from lisdd_jax import Config, Verdict, diagnose
+from lisdd_jax.default import method
 
 SEEDS = range(6)
 
@@ -203,3 +204,19 @@ def test_near_tables_share_one_program(compilations):
     before = len(compilations)
     data.run(data.straight(2, data.step(3.0, 7), num=415))
     assert len(compilations) == before
+
+
+@pytest.mark.parametrize(
+    "change, settles", [(lambda keep: ~keep, False), (lambda keep: keep, True)]
+)
+def test_whether_rows_settle_is_told_on_the_host_and_traced(change, settles):
+    keep = jnp.array([True, False, True])
+
+    def work(keep):
+        return jnp.sum(keep), change(keep)
+
+    found = method._repeat_until_settled(work, keep, True)
+    traced = jax.jit(lambda keep: method._repeat_until_settled(work, keep, False))(keep)
+    assert bool(found[2]) == bool(traced[2]) == settles
+    for one, other in zip(found, traced, strict=True):
+        np.testing.assert_array_equal(one, other)
