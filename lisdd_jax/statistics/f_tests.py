@@ -224,6 +224,7 @@ def f_test(design: Any, extra: Any, response: Any, *, mask: Any = None) -> FTest
     shapes.check("design", design.shape, ("n", "p"))
     shapes.check("extra", extra.shape, ("n", "q"))
     shapes.check("response", response.shape, ("n",))
+    validation.check_filled(design=design)
     validation.common_dtype(design=design, extra=extra, response=response)
     mask = validation.mask_array(mask, design.shape[0])
     for name, value in (("design", design), ("extra", extra), ("response", response)):

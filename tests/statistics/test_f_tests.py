@@ -158,6 +158,14 @@ def test_failures_are_undefined(name):
     assert jnp.isnan(jnp.stack(numbers)).all()
 
 
+@pytest.mark.parametrize("shape", [(5, 0), (0, 2), (0, 0)])
+def test_an_empty_design_is_refused_in_a_sentence(shape):
+    num = shape[0]
+    words = r"design must have at least one row and one column, got shape"
+    with pytest.raises(ValueError, match=words):
+        f_test(np.zeros(shape), np.zeros((num, 1)), np.zeros(num))
+
+
 def test_an_exact_larger_model_is_infinite_evidence():
     design, extra, _ = problem(13)
     found = f_test(design, extra, design @ [1.0, 2.0] + extra @ [1.0, 0.0])
