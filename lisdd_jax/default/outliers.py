@@ -51,15 +51,6 @@ class LocalFit(NamedTuple):
     degrees: jax.Array
 
 
-def middle_of_three(values: jax.Array, num: jax.Array) -> jax.Array:
-    """Median of every cell and its two neighbours: one odd cell does not set its own measure."""
-    place = jnp.arange(values.shape[0], dtype=jnp.int32)
-    last = jnp.maximum(num - 1, 0)
-    left, right = values[jnp.clip(place - 1, 0, last)], values[jnp.clip(place + 1, 0, last)]
-    low, high = jnp.minimum(left, right), jnp.maximum(left, right)
-    return jnp.maximum(low, jnp.minimum(high, values))
-
-
 class _Problem(NamedTuple):
     """Rows in cells, to be fitted again and again with other weights.
 
@@ -103,7 +94,7 @@ class _Problem(NamedTuple):
 
     def bounds(self, scale: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Scales ``(K,)`` of cells beside their neighbours, and the middle one of all."""
-        return middle_of_three(scale, self.num), medians.median_of_positive(
+        return medians.middle_of_three(scale, self.num), medians.median_of_positive(
             scale, self.num_rows > 0
         )
 

@@ -17,6 +17,7 @@ from lisdd_jax.default.local_fits import (
     spans,
 )
 from lisdd_jax.default.regions import FoundPlace
+from lisdd_jax.numerics import medians
 from lisdd_jax.numerics.hosted import namespace
 
 
@@ -60,15 +61,6 @@ def _term_beyond(beyond: Beyond, noise: Noise, alpha: Any) -> tuple[Any, Any]:
     tried = float(np.log(len(largest))) + 1.5 * xp.log(xp.maximum(cells, 1))
     log_p = log_two_sided(largest[term], xp.maximum(noise.degrees.sum(), 1)) + tried
     return term, log_p < xp.log(alpha)
-
-
-def _middle_of_three(values: Any, num: Any) -> Any:
-    xp = namespace(values)
-    place = xp.arange(len(values), dtype=np.int32)
-    last = xp.maximum(num - 1, 0)
-    left, right = values[xp.clip(place - 1, 0, last)], values[xp.clip(place + 1, 0, last)]
-    low, high = xp.minimum(left, right), xp.maximum(left, right)
-    return xp.maximum(low, xp.minimum(high, values))
 
 
 class Known(NamedTuple):
@@ -142,7 +134,7 @@ def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> S
     place = regions.find_place(fits, scatter, look.trusted & plain.present, layout.physics)
     clean = xp.where(place.clean, count, 0.0)
     variance = (clean * plain.variance).sum() / xp.maximum(clean.sum(), 1)
-    scale = _middle_of_three(xp.sqrt(plain.variance), look.cells.num)
+    scale = medians.middle_of_three(xp.sqrt(plain.variance), look.cells.num)
     scale = xp.maximum(scale, look.scale)
     inflation = depend.wide / depend.shown
     exactness = test_exactness(gram, plain, noise, size, inflation, known.negligible)

@@ -25,3 +25,14 @@ def test_medians():
     each = medians.median_per_cell(jnp.asarray(values), jnp.asarray(CELL), jnp.asarray(count))
     expected = [np.sort(values[k == CELL])[int(count[k] + 1) // 2 - 1] for k in range(CELLS)]
     np.testing.assert_allclose(each, expected, rtol=1e-6)
+
+
+def test_middle_of_three_on_the_host_and_traced():
+    values, num = np.array([5.0, 1.0, 4.0, 2.0, 9.0, 9.0]), 4
+    # Beyond the ends a cell is its own neighbour; cells out of use come last.
+    expected = [5.0, 4.0, 2.0, 2.0]
+    found = medians.middle_of_three(values, np.int32(num))
+    assert isinstance(found, np.ndarray)
+    assert found[:num].tolist() == expected
+    traced = medians.middle_of_three(jnp.asarray(values), jnp.int32(num))
+    assert traced[:num].tolist() == expected
