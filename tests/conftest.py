@@ -31,6 +31,23 @@ hypothesis.settings.load_profile("fixed")
 _MOST_RESIDENT_BYTES = 1 << 30
 
 
+# Few tests that compile for minutes: begun last, one of them would keep a worker alone at the end.
+_FIRST = (
+    "test_derivatives",
+    "test_nonlinear",
+    "test_smooth_diagnosis",
+    "test_reproduce_cli",
+    "test_experiments",
+    "test_transforms",
+    "test_hybrid_layer",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the modules that take longest."""
+    items.sort(key=lambda item: item.path.stem not in _FIRST)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def bounded_memory() -> Iterator[None]:
     """Give memory back after a module that has left the process large."""

@@ -31,7 +31,7 @@ def draw(seed=0):
     t, u = rng.uniform(0, 30, NUM_ROWS), rng.normal(size=NUM_ROWS)
     noise = 0.4 * rng.normal(size=NUM_ROWS)
     noise[7] += 40.0
-    return {"t": t, "u": u, "y": 3 + 0.5 * t - 2 * u + 1.5 * np.maximum(t - 20, 0) + noise}
+    return {"t": t, "u": u, "y": 3 + 0.5 * t - 2 * u + 1.5 * np.maximum(t - 22, 0) + noise}
 
 
 COLUMNS = draw()
@@ -68,7 +68,7 @@ def test_the_same_numbers_as_from_arrays(result):
     assert_same(result.arrays, found)
     assert result.verdict == "discrepancy"
     (region,) = result.regions.itertuples()
-    assert region.lower_from < 20 < region.lower_to
+    assert region.lower_from < 22 < region.lower_to
     assert (region.Index, region.open_above) == (1, True)
     assert region.lower == float(found.regions.lower[0])
     assert region.lower_softness == float(found.regions.softness[0, 0])
@@ -168,7 +168,7 @@ def coverage(seeds):
     for seed in seeds:
         found, new = fit(draw(seed)), draw(seed + 10_000)
         t, u = new["t"], new["u"]
-        mean = 3 + 0.5 * t - 2 * u + 1.5 * np.maximum(t - 20, 0)
+        mean = 3 + 0.5 * t - 2 * u + 1.5 * np.maximum(t - 22, 0)
         with warnings.catch_warnings(action="ignore"):
             ends = [
                 found.predict(new, interval=kind, level=0.9)
@@ -382,7 +382,7 @@ def correlated(rho, seed=0):
     for k, step in enumerate(rng.normal(size=NUM_ROWS)):
         noise[k] = rho * noise[k - 1] + math.sqrt(1 - rho**2) * step
     t, u = rng.uniform(0, 30, NUM_ROWS), rng.normal(size=NUM_ROWS)
-    y = 3 + 0.5 * t - 2 * u + 1.5 * np.maximum(t - 20, 0) + 0.4 * noise
+    y = 3 + 0.5 * t - 2 * u + 1.5 * np.maximum(t - 22, 0) + 0.4 * noise
     day = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(NUM_ROWS), "h")
     order = rng.permutation(NUM_ROWS)
     return pd.DataFrame({"t": t, "u": u, "y": y, "when": day}).iloc[order]
