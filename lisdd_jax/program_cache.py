@@ -1,12 +1,13 @@
 """Compiled programs kept in a folder, so that a later process need not make them again."""
 
+import contextlib
 import functools
 import hashlib
 import os
 import pickle
 import platform
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -78,10 +79,49 @@ class ProgramStore:
             path = self._folder / f"{name}{_SUFFIX}"
             found = _load(path)
             if found is None:
-                found = lower().compile()
-                _save(path, found)
-            self._loaded[name] = found
+                self._loaded[name] = _make(path, lower)
+            else:
+                self._loaded[name] = self._tried(name, path, found, lower)
         return self._loaded[name]
+
+    def _tried(
+        self, name: str, path: Path, found: Callable[..., Any], lower: Callable[[], Any]
+    ) -> Callable[..., Any]:
+        """A program from a file, which is made anew where it turns out not to run."""
+
+        def first(*args: Any, **kwargs: Any) -> Any:
+            try:
+                result = found(*args, **kwargs)
+                self._loaded[name] = found
+            # A runtime that cannot run what it could load says so in many ways.
+            except Exception:
+                self._loaded[name] = _make(path, lower)
+                result = self._loaded[name](*args, **kwargs)
+            return result
+
+        return first
+
+
+def _make(path: Path, lower: Callable[[], Any]) -> Callable[..., Any]:
+    """Compile a program and keep it in a file."""
+    lowered = lower()
+    with _without_cache_of_jax():
+        program = lowered.compile()
+    _save(path, program)
+    return program
+
+
+@contextlib.contextmanager
+def _without_cache_of_jax() -> Iterator[None]:
+    """An executable that JAX took from its own cache cannot be written whole a second time."""
+    before = jax.config.values["jax_enable_compilation_cache"]
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
+        compilation_cache.reset_cache()
 
 
 def _load(path: Path) -> Callable[..., Any] | None:
