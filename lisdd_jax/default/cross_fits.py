@@ -19,7 +19,7 @@ def fit_supports(gram: Any, place: Any, used: Any) -> tuple[Any, Any]:
     return xp.where(xp.asarray(used), solved.solution, 0.0), xp.all(solved.independent, -1)
 
 
-def left_over(gram: Any, place: Any, coefficients: Any) -> Any:
+def residual_sums(gram: Any, place: Any, coefficients: Any) -> Any:
     """Residual sums ``(..., S)`` of coefficients ``(..., S, s)``."""
     xp = namespace(gram)
     block = gram[..., place[:, :, None], place[:, None, :]]
@@ -39,11 +39,11 @@ def cross_fit(gram: Any, place: np.ndarray, used: np.ndarray) -> Any:
     xp = namespace(gram)
     coefficients, determined = fit_supports(gram, place, used)
     other = gram[..., ::-1, :, :]
-    left = left_over(other, place, coefficients)
+    left = residual_sums(other, place, coefficients)
     return xp.where(xp.all(determined, -2), left.sum(-2), xp.inf)
 
 
-def held_out(gram: Any, columns: Any, use: Any) -> Any:
+def held_out_errors(gram: Any, columns: Any, use: Any) -> Any:
     """Held-out sums of squares ``(R,)`` of one set of columns per region.
 
     Args:

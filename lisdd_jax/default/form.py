@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.default.cross_fits import cross_fit, fit_supports, held_out, left_over
+from lisdd_jax.default.cross_fits import cross_fit, fit_supports, held_out_errors, residual_sums
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import choose, namespace
@@ -99,7 +99,7 @@ def _error_of_change(gram: Any, change: Any, layout: ColumnLayout) -> Any:
     """Held-out sums of squares ``(R,)`` of each region's own change."""
     xp = namespace(gram)
     columns = xp.asarray(np.tile(np.arange(layout.num_directions), (len(gram), 1)))
-    return held_out(gram, columns, change)
+    return held_out_errors(gram, columns, change)
 
 
 def _error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_terms: int) -> Any:
@@ -107,7 +107,7 @@ def _error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_term
     xp = namespace(gram)
     place, used = term_places(layout.num_terms, max_terms)
     columns = xp.asarray(place + layout.num_directions)[form.support]
-    by_terms = held_out(gram, columns, xp.asarray(used)[form.support])
+    by_terms = held_out_errors(gram, columns, xp.asarray(used)[form.support])
     return xp.where(form.lacking, _error_of_change(gram, form.change, layout), by_terms)
 
 
@@ -231,9 +231,9 @@ def act_everywhere(
     local = outside + xp.where(present, own, 0.0).sum()
     coefficients, determined = fit_supports(every, wide, in_use)
     allowed = xp.all(determined, 0)
-    everywhere = xp.where(allowed, left_over(every[::-1], wide, coefficients).sum(0), xp.inf)
+    everywhere = xp.where(allowed, residual_sums(every[::-1], wide, coefficients).sum(0), xp.inf)
     best = xp.argmin(everywhere)
-    there = left_over(sums.gram[-1][::-1], wide, coefficients).sum(0)[best]
+    there = residual_sums(sums.gram[-1][::-1], wide, coefficients).sum(0)[best]
     price = xp.log(xp.maximum(sums.num_rows.sum(), 2)) * variance
     further = xp.maximum(num_ends - 1, 0).astype(variance.dtype)
     predicts = everywhere[best] < local + price * further
@@ -254,7 +254,7 @@ def split_supports(
     joint = xp.broadcast_to(regions.sum(0)[None], regions.shape)
     regions = choose(form.shared, joint, regions)
     coefficients, determined = fit_supports(regions, place, used)
-    left = xp.where(determined, left_over(regions, place, coefficients), xp.inf)
+    left = xp.where(determined, residual_sums(regions, place, coefficients), xp.inf)
     rows = xp.maximum(sums.num_rows[:-1], 2)
     length = xp.asarray(used.sum(-1), theta.dtype)[None, None]
     price = xp.log(rows)[..., None] * variance * length

@@ -45,7 +45,7 @@ def test_cross_fit_of_a_dependent_support_is_undefined(rows):
 def test_held_out_error_of_one_set_of_columns_per_region(rows):
     columns = np.array([[0, 1, 4], [0, 1, 5], [0, 1, 6]])
     use = np.array([[True, False, True], [True, True, True], [False, False, True]])
-    found = cross_fits.held_out(rows.sums.gram, columns, use)
+    found = cross_fits.held_out_errors(rows.sums.gram, columns, use)
     loops = [expected(rows, r, columns[r][use[r]]) for r in range(3)]
     np.testing.assert_allclose(found, loops, rtol=1e-9)
 
@@ -53,7 +53,7 @@ def test_held_out_error_of_one_set_of_columns_per_region(rows):
 def test_traced_alike(rows):
     def every(gram):
         fitted, determined = cross_fits.fit_supports(gram, COLUMNS, USED)
-        left = cross_fits.left_over(gram, COLUMNS, fitted)
+        left = cross_fits.residual_sums(gram, COLUMNS, fitted)
         return determined, left, cross_fits.cross_fit(gram, COLUMNS, USED)
 
     assert_traced_alike(every, rows.sums.gram)
