@@ -118,6 +118,19 @@ def test_terminal_report_fits_80_columns_without_colour(name, data):
     assert words.TITLES[name].upper() in text
 
 
+@pytest.mark.parametrize("name", ["discrepancy", "clean"])
+def test_every_cell_stands_on_a_line_of_its_own(name, data):
+    """Also where no cell has a mark: an empty column would fold labels of fourteen characters."""
+    summary = summary_of(name, data)
+    cells = tuple(
+        dataclasses.replace(cell, lower=cell.lower + 14.0, upper=cell.upper + 14.0, noisier=False)
+        for cell in summary.cells
+    )
+    text = printed(dataclasses.replace(summary, cells=cells))
+    whole = re.findall(r"^ +\d+\.\d+ to \d+\.\d+ +\d+ ", text, re.MULTILINE)
+    assert len(whole) == len(cells)
+
+
 @pytest.mark.parametrize("offset, bars", [(0.0, True), (1.7e12, False)])
 def test_no_number_of_the_map_is_cut(data, offset, bars):
     summary = summary_of("discrepancy", data)

@@ -161,9 +161,13 @@ def _map(summary: Summary, symbols: _Symbols, width: int) -> list[RenderableType
     table.add_column("" if bars else "rms", justify="right", no_wrap=True)
     table.add_column("mean", justify="right", no_wrap=True)
     table.add_column("log10 p", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    marks = [_mark(cell, symbols) for cell in cells]
+    # A column of empty texts would take a character from the cells.
+    marks = marks if any(marks) else []
+    if marks:
+        table.add_column("", no_wrap=True)
     for k, (label, cell) in enumerate(zip(labels, cells, strict=True)):
-        table.add_row(label, str(cell.count), *bars[k : k + 1], *figures[k], _mark(cell, symbols))
+        table.add_row(label, str(cell.count), *bars[k : k + 1], *figures[k], *marks[k : k + 1])
     return [table]
 
 
