@@ -315,9 +315,7 @@ def members_of_runs(clean: Any, present: Any, most: int) -> Any:
     return xp.any(picked[:, :, None] & members[None], axis=1)
 
 
-def _judge(
-    fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]
-) -> tuple[FoundPlace, Any]:
+def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> tuple[FoundPlace, Any]:
     """The best division, and the cells ``(K,)`` of its largest run with a law of its own.
 
     Of two laws that describe the cells about as well it is that of more rows.
