@@ -50,6 +50,18 @@ def test_noise_without_memory_is_not_significant():
     assert np.count_nonzero(rho) <= 1
 
 
+def test_a_law_that_breaks_in_few_cells_is_no_dependence():
+    rng = np.random.default_rng(6)
+    row = np.arange(NUM)
+    broken = np.where((row > 120) & (row < 220), 8 * np.sin(row / 9), 0.0)
+    found = correlations(jnp.asarray(broken + rng.normal(size=NUM)), jnp.arange(NUM))
+    assert found.axis_rho == 0
+    assert found.record_rho == 0
+    # Noise with a memory shows in every cell.
+    series = jnp.asarray(broken + autoregression(rng, 0.6))
+    assert correlations(series, jnp.arange(NUM)).axis_rho > 0.4
+
+
 def test_order_of_the_record_is_told_from_that_of_the_axis():
     rng = np.random.default_rng(5)
     order = rng.permutation(NUM)
