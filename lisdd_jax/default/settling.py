@@ -20,6 +20,10 @@ _SOFT_SHARE = 0.5
 less than a sixteenth of its value at the place (``(w / 2)^2 / 4 w`` of ``w / 4 + w / 2``)."""
 
 
+_LEVEL = 0.9
+"""Share of its root mean square that a correction has at an end up to which it is level."""
+
+
 class Settled(NamedTuple):
     """The final ends, and which rows serve what.
 
@@ -79,6 +83,16 @@ def _corrected(region: OpenRegions, correction: jax.Array, inside: jax.Array) ->
     return region.residual - jnp.sum(jnp.where(inside, correction, 0.0), axis=0)
 
 
+def _is_level(correction: jax.Array, inside: jax.Array, placed: Placed) -> jax.Array:
+    """Whether corrections ``(R, n)`` are as large at their ends as in the region, ``(2, R)``."""
+    count = jnp.maximum(jnp.sum(inside, axis=1), 1).astype(correction.dtype)
+    square = jnp.sum(jnp.where(inside, correction, 0.0) ** 2, axis=1) / count
+    rows = jnp.stack([placed.start, placed.stop - 1])
+    rows = jnp.clip(rows, 0, correction.shape[1] - 1)
+    there = jnp.take_along_axis(correction[None], rows[..., None], axis=2)[..., 0]
+    return there**2 > _LEVEL**2 * square[None]
+
+
 @compiled
 @full_precision
 def settle(
@@ -100,9 +114,17 @@ def settle(
     inflation = look.dependence.rows
     jumps = ends.jump_intervals(placed.gain, placed, spans, variance * inflation)
     correction = placed.coefficients @ rows.columns[:-1]
-    jumped = _corrected(region, correction, ends.inside(spans, placed.start, placed.stop, num))
+    begun = ends.inside(spans, placed.start, placed.stop, num)
     kinks = fit_kinks(
-        rows.axis, region.residual, jumped, region.weight, spans, placed, rows.num_rows, inflation
+        rows.axis,
+        region.residual,
+        _corrected(region, correction, begun),
+        _is_level(correction, begun, placed),
+        region.weight,
+        spans,
+        placed,
+        rows.num_rows,
+        inflation,
     )
     position, place, interval, kink = _place_on_axis(rows, spans, placed, kinks, jumps)
     own = ends.inside(spans, position[0], position[1], num)
