@@ -83,6 +83,20 @@ def _corrected(region: OpenRegions, correction: jax.Array, inside: jax.Array) ->
     return region.residual - jnp.sum(jnp.where(inside, correction, 0.0), axis=0)
 
 
+def _doubtful(
+    rows: Ordered, spans: Spans, place: jax.Array, interval: jax.Array, soft: jax.Array
+) -> jax.Array:
+    """Rows ``(n,)`` up to the outer bound of an end, or where a correction sets in: they serve no
+    law for certain."""
+    outer = jnp.stack([interval[0, :, 0], interval[1, :, 1]])
+    begin = jnp.stack([place[0] - _SOFT_SHARE * soft[0], place[1] + _SOFT_SHARE * soft[1]])
+    outer = jnp.stack([jnp.minimum(outer[0], begin[0]), jnp.maximum(outer[1], begin[1])])
+    open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
+    wide = jnp.searchsorted(rows.axis, jnp.where(jnp.isnan(outer), open_end, outer))
+    wide = wide.astype(jnp.int32)
+    return jnp.any(ends.inside(spans, wide[0], wide[1], rows.axis.shape[0]), axis=0)
+
+
 def _is_level(correction: jax.Array, inside: jax.Array, placed: Placed) -> jax.Array:
     """Whether corrections ``(R, n)`` are as large at their ends as in the region, ``(2, R)``."""
     count = jnp.maximum(jnp.sum(inside, axis=1), 1).astype(correction.dtype)
@@ -129,15 +143,8 @@ def settle(
     position, place, interval, kink = _place_on_axis(rows, spans, placed, kinks, jumps)
     own = ends.inside(spans, position[0], position[1], num)
     inside = jnp.any(own, axis=0)
-    # Rows between the bounds of an end, or where a correction sets in, serve no law for certain.
     soft = jnp.where(kink, kinks.softness, 0.0)
-    outer = jnp.stack([interval[0, :, 0], interval[1, :, 1]])
-    begin = jnp.stack([place[0] - _SOFT_SHARE * soft[0], place[1] + _SOFT_SHARE * soft[1]])
-    outer = jnp.stack([jnp.minimum(outer[0], begin[0]), jnp.maximum(outer[1], begin[1])])
-    open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
-    wide = jnp.searchsorted(rows.axis, jnp.where(jnp.isnan(outer), open_end, outer))
-    wide = wide.astype(jnp.int32)
-    doubtful = jnp.any(ends.inside(spans, wide[0], wide[1], num), axis=0)
+    doubtful = _doubtful(rows, spans, place, interval, soft)
     window = jnp.any(ends.inside(spans, spans.low, spans.high, num), axis=0)
     sound = jnp.append(clean, False)[look.cells.of_row]
     kept = region.weight > 0
