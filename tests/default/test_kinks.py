@@ -51,7 +51,7 @@ def test_intervals_of_soft_onsets_cover(width):
     for seed in range(num):
         found = data.run(kinked([2, seed], width=width))
         lower, upper = np.asarray(found.regions.lower_interval[0])
-        covered += lower <= 6.0 <= upper
+        covered += bool(lower <= 6.0 <= upper)
     assert covered / num > 0.90 - 5 * np.sqrt(0.9 * 0.1 / num)
 
 
