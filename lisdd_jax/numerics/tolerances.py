@@ -62,6 +62,9 @@ HOLDOUT_TIE = Limit(
 CANCELLATION = Limit(
     16.0, "a total sum of squares", "a difference of two residual sums carries the errors of both"
 )
+RESOLUTION = Limit(
+    1.0, "a mean square", "a variance from sums of products is a difference of numbers of that size"
+)
 NOISE_FLOOR = Limit(
     64.0, "the root mean square of the response", "as RESIDUAL, after a second fit to residuals"
 )
