@@ -232,8 +232,9 @@ def select_form(
     Every support of at most ``max_terms`` terms is fitted by least squares on the fit rows and
     scored by its mean squared error on the score rows. Chosen is the smallest size that has a
     support with an error of at most ``(1 + tolerance)`` times the lowest; of those of that size,
-    the one with the lowest error. Both halves are first reduced to triangular factors, so the cost
-    per support does not depend on the number of rows.
+    the one with the lowest error, or the first where errors differ by rounding only. Both halves
+    are first reduced to triangular factors, so the cost per support does not depend on the number
+    of rows.
 
     Differentiable in features and residuals for the chosen support.
 
