@@ -132,7 +132,7 @@ _choose = compiled(full_precision(choose_terms))
 
 def _without_terms(data: Dataset) -> Dataset:
     """What the physics depends on, so that data sets with other libraries share its program."""
-    none = np.zeros((data.mask.shape[0], 0), data.features.dtype)
+    none: Any = np.zeros((data.mask.shape[0], 0), data.features.dtype)
     return dataclasses.replace(data, features=none, block=None)
 
 
@@ -148,6 +148,8 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfi
     Returns:
       A ``Diagnosis``.
     """
+    # Rows have been divided by it: without it, weighted data share the programs of others.
+    data = dataclasses.replace(data, noise_scale=None)
     # Where values are known all rows and the half go through one program of each stage, which is
     # compiled once; in a trace both run each stage as one batch.
     known = is_known((key, data, config))
