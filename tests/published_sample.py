@@ -1,5 +1,7 @@
 """One data set with a known answer, its physics and its halves, for the stages that follow."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,9 +27,15 @@ def arrays(seed, weight=3.0):
 
 
 @jax.jit
-def fitted(key, design, response, x, features, mask, block=None):
-    data, status = prepare(design, response, x, features, jnp.asarray(EDGES), mask, block)
+def _fitted(key, design, response, x, features, mask):
+    data, status = prepare(design, response, x, features, jnp.asarray(EDGES), mask)
     return data, fit_physics(key, data, status, CHECKED)
+
+
+def fitted(key, design, response, x, features, mask, block=None):
+    """The data set and its physics, which knows nothing of blocks: one program without them."""
+    data, physics = _fitted(key, design, response, x, features, mask)
+    return dataclasses.replace(data, block=None if block is None else jnp.asarray(block)), physics
 
 
 def blocks(seed, size=3):

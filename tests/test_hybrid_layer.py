@@ -10,7 +10,7 @@ import optax
 import pytest
 from jax.test_util import check_grads
 
-from lisdd_jax import Config, FailedError, Status, diagnose, predict
+from lisdd_jax import FailedError, Status, diagnose, predict
 from lisdd_jax.hybrid import CorrectedModel, from_diagnosis, refit
 from lisdd_jax.hybrid.training import train
 
@@ -146,15 +146,9 @@ def test_a_diagnosis_without_regions_is_the_physics(table, inputs):
 
 
 def test_bad_input_is_named(found, table):
-    failed = diagnose(
-        table.design,
-        np.zeros_like(table.response),
-        table.axis,
-        table.features,
-        key=KEY,
-        config=Config.paper(),
-    )
-    with pytest.raises(FailedError, match="ZERO_SCALE"):
+    *arrays, mask = table
+    failed = diagnose(*arrays, mask=np.zeros_like(mask), key=KEY, edges=EDGES)
+    with pytest.raises(FailedError, match="TOO_FEW_ROWS"):
         from_diagnosis(failed, **PARTS)
     with pytest.raises(TypeError, match="diagnosis must be known outside jit"):
         jax.jit(lambda found: from_diagnosis(found, **PARTS)[1])(found)

@@ -6,6 +6,7 @@ import brute_force
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 import lisdd_jax
@@ -120,6 +121,8 @@ def test_types_of_rows(found):
     double = lisdd_jax.predict(found, *rows)
     lists = lisdd_jax.predict(found, *(part.astype(int).tolist() for part in rows))
     np.testing.assert_array_equal(lists, double)
+    frames = lisdd_jax.predict(found, pd.DataFrame(rows[0]), pd.Series(rows[1]), rows[2])
+    np.testing.assert_array_equal(frames, double)
     single = jax.tree.map(
         lambda leaf: leaf.astype(jnp.float32) if leaf.dtype == jnp.float64 else leaf, found
     )

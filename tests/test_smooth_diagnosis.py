@@ -13,30 +13,26 @@ from lisdd_jax import Config, Status, diagnose, fit_trimmed
 from lisdd_jax.hybrid import LOWEST_TEMPERATURE, smooth_diagnose, smooth_fit_trimmed
 
 
-def stack(seeds):
-    return [np.stack(parts) for parts in zip(*map(problem, seeds), strict=True)]
+def stacked(results):
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(results))
 
 
 @pytest.fixture(scope="module")
 def several():
     """Problems whose hard iteration ends at a fixed point, with the hard answers."""
-    arrays = stack(range(30))
-
-    def one(part):
-        *data, mask = part
-        return diagnose(*data, key=KEY, config=PUBLISHED, edges=EDGES, mask=mask)
-
-    hard = jax.jit(lambda parts: jax.lax.map(one, parts))(arrays)
-    kept = np.flatnonzero(np.asarray(hard.status) == Status.OK)
+    problems = [problem(seed) for seed in range(30)]
+    hard = [
+        diagnose(*data, key=KEY, config=PUBLISHED, edges=EDGES, mask=mask)
+        for *data, mask in problems
+    ]
+    kept = [i for i, found in enumerate(hard) if found.status == Status.OK]
     assert len(kept) >= 25
-    return [part[kept] for part in arrays], jax.tree.map(lambda leaf: leaf[kept], hard)
+    return [problems[i] for i in kept], stacked([hard[i] for i in kept])
 
 
-@pytest.fixture(scope="module")
-def run_smooth():
-    return jax.jit(
-        lambda temperature, parts: jax.lax.map(lambda part: smooth(temperature, *part), parts)
-    )
+def run_smooth(temperature, problems):
+    """One by one, in the one program that all tests of this module share."""
+    return stacked([smooth(temperature, *part) for part in problems])
 
 
 def gap(found, hard):
@@ -51,10 +47,10 @@ def gap(found, hard):
     return np.max([g / np.where(s > 0, s, 1.0) for g, s in zip(gaps, sizes, strict=True)], axis=0)
 
 
-def test_it_tends_to_the_hard_answer(several, run_smooth):
+def test_it_tends_to_the_hard_answer(several):
     """All but where a decision of the hard answer lies within the lowest temperature."""
-    arrays, hard = several
-    found = run_smooth(LOWEST_TEMPERATURE, arrays)
+    problems, hard = several
+    found = run_smooth(LOWEST_TEMPERATURE, problems)
     assert (found.status == Status.OK).all()
     np.testing.assert_allclose(found.flagged, hard.cells.flagged, atol=1e-3)
     # Two supports whose errors are within the temperature of each other share the weight.
@@ -67,7 +63,7 @@ def test_it_tends_to_the_hard_answer(several, run_smooth):
     ratio = found.test_log_p_value[certified] / hard.test.log_p_value[certified]
     # Split A's hard iteration may stop at its limit, where no fixed point is.
     assert np.sum(np.abs(ratio - 1) < 1e-2) >= certified.sum() - 1
-    warmer = gap(run_smooth(0.1, arrays), hard)
+    warmer = gap(run_smooth(0.1, problems), hard)
     assert np.median(warmer) > np.median(gap(found, hard))
 
 
@@ -92,10 +88,10 @@ def test_second_derivatives_of_the_objective():
     np.testing.assert_allclose(curvature, expected, rtol=1e-6)
 
 
-def test_a_batch_equals_a_loop(run_smooth):
-    arrays = stack(range(4))
-    batch = jax.jit(jax.vmap(partial(smooth, 0.1)))(*arrays)
-    loop = run_smooth(0.1, arrays)
+def test_a_batch_equals_a_loop():
+    problems = [problem(seed) for seed in range(4)]
+    batch = jax.jit(jax.vmap(partial(smooth, 0.1)))(*stacked(problems))
+    loop = run_smooth(0.1, problems)
     for name, value in vars(loop).items():
         np.testing.assert_allclose(getattr(batch, name), value, rtol=1e-7, atol=1e-10)
 

@@ -29,11 +29,11 @@ from lisdd_jax.default.form import (
     own_change,
 )
 from lisdd_jax.default.layout import ColumnLayout
-from lisdd_jax.default.ordering import Ordered, order_rows
+from lisdd_jax.default.ordering import Ordered, order_rows, rounding_size
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
-from lisdd_jax.numerics import scaling, tolerances
+from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
@@ -119,13 +119,17 @@ def _find_form(
 
 
 @compiled
-def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
-    """Variance, in the working unit, at which residuals are rounding errors; 1 for zeros."""
-    dtype = data.response.dtype
-    count = jnp.maximum(jnp.sum(data.mask), 1).astype(dtype)
-    size = scaling.root_mean_square(data.response, count)
-    floor = (tolerances.NOISE_FLOOR(dtype) * size / unit) ** 2 + jnp.finfo(dtype).tiny
-    return jnp.where(size > 0, floor, jnp.ones((), dtype))
+def _rounding_variance(data: Dataset, ordered: Ordered, keep: jax.Array) -> jax.Array:
+    """Variance, in the working unit, at which residuals are rounding errors; 1 for zeros.
+
+    They are differences of responses, and their sums of squares differences of those of the kept
+    rows ``keep (n,)``: where a robust start leaves most rows far away, these know less.
+    """
+    dtype, rounding = data.response.dtype, rounding_size(data)
+    count = jnp.maximum(jnp.sum(keep), 1).astype(dtype)
+    mean_square = jnp.sum(jnp.where(keep, ordered.columns[-1], 0.0) ** 2) / count
+    floor = (rounding / ordered.unit) ** 2 + tolerances.RESOLUTION(dtype) * mean_square
+    return jnp.where(rounding > 0, floor + jnp.finfo(dtype).tiny, jnp.ones((), dtype))
 
 
 def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Diagnosis:
@@ -148,7 +152,9 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     ordered = live if known else lax.stop_gradient(live)
     look = first_look.look(ordered, layout)
     unit = to_host(ordered.unit)
-    floor = to_host(_rounding_variance(data if known else lax.stop_gradient(data), ordered.unit))
+    floor = to_host(
+        _rounding_variance(data if known else lax.stop_gradient(data), ordered, look.keep)
+    )
     state = Known(to_host(look), floor, config.negligible / unit, config.alpha)
 
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:

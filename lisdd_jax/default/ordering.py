@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from lisdd_jax.dataset import Dataset
-from lisdd_jax.numerics import medians, scaling
+from lisdd_jax.numerics import medians, scaling, tolerances
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.statistics.splits import random_folds, unit_ranks
@@ -52,10 +52,17 @@ class Ordered(NamedTuple):
     term_scale: jax.Array
 
 
-def _clipped(response: jax.Array, used: jax.Array) -> jax.Array:
+def rounding_size(data: Dataset) -> jax.Array:
+    """Size of residuals, in units of the response, up to which they are rounding errors."""
+    count = jnp.maximum(jnp.sum(data.mask), 1).astype(data.response.dtype)
+    size = scaling.root_mean_square(data.response, count)
+    return tolerances.NOISE_FLOOR(data.response.dtype) * size
+
+
+def _clipped(response: jax.Array, used: jax.Array, rounding: jax.Array) -> jax.Array:
     center = medians.signed_median(response, used)
     spread = medians.median_of_positive(jnp.abs(response - center), used)
-    bound = jnp.where(spread > 0, _CLIP * spread, jnp.inf)
+    bound = jnp.where(spread > rounding, _CLIP * spread, jnp.inf)
     return jnp.where(used, jnp.clip(response, center - bound, center + bound), 0.0)
 
 
@@ -74,12 +81,14 @@ def order_rows(key: jax.Array, data: Dataset) -> Ordered:
     axis, used = axis[order], mask[order]
     count = jnp.maximum(jnp.sum(mask), 1).astype(dtype)
     physics, response = data.basis[order].T, data.centered[order]
-    clipped = _clipped(response, used)
+    rounding = rounding_size(data)
+    clipped = _clipped(response, used, rounding)
     initial = physics @ clipped / count
     clipped = clipped - initial @ physics
     step = physics @ clipped / count
     initial, left = initial + step, clipped - step @ physics
-    unit = scaling.root_mean_square(left, count)
+    # A unit of rounding errors would make rows that the clipped fit leaves as large as 1e32.
+    unit = jnp.maximum(scaling.root_mean_square(left, count), rounding)
     # No result depends on where the response is counted from, nor in which unit.
     initial, unit = lax.stop_gradient((initial, jnp.where(unit > 0, unit, 1.0)))
     residual = jnp.where(used, (response - initial @ physics) / unit, 0.0)

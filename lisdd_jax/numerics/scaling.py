@@ -22,6 +22,18 @@ def root_mean_square(values: jax.Array, count: jax.Array) -> jax.Array:
     return largest * root(jnp.sum((values / jnp.where(largest > 0, largest, 1.0)) ** 2) / count)
 
 
+def binary_unit(size: jax.Array) -> jax.Array:
+    """The power of two next below a size, which values are divided by without rounding; 1 for 0.
+
+    Squares of values near the ends of the range of floats leave it; those in this unit do not.
+
+    Args:
+      size: not negative; held constant under differentiation.
+    """
+    exponent = jnp.frexp(lax.stop_gradient(size))[1] - 1
+    return jnp.where(size > 0, jnp.ldexp(jnp.ones_like(size), exponent), 1.0)
+
+
 def column_norms(columns: jax.Array, axis: int = 0) -> jax.Array:
     """Euclidean norms along an axis, 1 for zero columns, constant under differentiation.
 

@@ -57,10 +57,15 @@ EXACT_FIT = Limit(
     1e2, "the norm of the response", "what a factor of all rows leaves of a response in its span"
 )
 HOLDOUT_TIE = Limit(
-    1e3, "the norm of the residuals scored", "as RANK: supports that fit exactly are equally good"
+    1e3,
+    "the norm of the residuals scored and of the fit to them",
+    "as RANK: supports that fit exactly, or alike, are equally good",
 )
 CANCELLATION = Limit(
     16.0, "a total sum of squares", "a difference of two residual sums carries the errors of both"
+)
+RESOLUTION = Limit(
+    1.0, "a mean square", "a variance from sums of products is a difference of numbers of that size"
 )
 NOISE_FLOOR = Limit(
     64.0, "the root mean square of the response", "as RESIDUAL, after a second fit to residuals"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lisdd_jax.config import PublishedConfig
 from lisdd_jax.dataset import Dataset
@@ -129,6 +130,12 @@ _fit = compiled(full_precision(fit_physics))
 _choose = compiled(full_precision(choose_terms))
 
 
+def _without_terms(data: Dataset) -> Dataset:
+    """What the physics depends on, so that data sets with other libraries share its program."""
+    none: Any = np.zeros((data.mask.shape[0], 0), data.features.dtype)
+    return dataclasses.replace(data, features=none, block=None)
+
+
 def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfig) -> Diagnosis:
     """Diagnose a data set.
 
@@ -141,6 +148,8 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfi
     Returns:
       A ``Diagnosis``.
     """
+    # Rows have been divided by it: without it, weighted data share the programs of others.
+    data = dataclasses.replace(data, noise_scale=None)
     # Where values are known all rows and the half go through one program of each stage, which is
     # compiled once; in a trace both run each stage as one batch.
     known = is_known((key, data, config))
@@ -148,7 +157,8 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfi
     samples = [data, drawn.half]
     if known:
         physics = [
-            _fit(key, part, before, config) for key, part in zip(drawn.fits, samples, strict=True)
+            _fit(key, _without_terms(part), before, config)
+            for key, part in zip(drawn.fits, samples, strict=True)
         ]
         parts = zip(drawn.choices, samples, physics, strict=True)
         terms = [_choose(*part, config) for part in parts]

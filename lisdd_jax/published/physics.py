@@ -7,6 +7,7 @@ References:
   docs/method.md, equations 4 to 8.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -84,7 +85,9 @@ def fit_from(
     Returns:
       A ``Physics``.
     """
-    start = iteration.begin(data, initial)
+    unit = scaling.binary_unit(data.magnitude)
+    data = dataclasses.replace(data, centered=data.centered / unit, magnitude=data.magnitude / unit)
+    start = iteration.begin(data, initial / unit)
     found = iteration.search(data, start, config)
     test, scale = iteration.last_test(data, start, found)
     fit = fit_cells(start.sums, ~found.flagged)
@@ -100,24 +103,26 @@ def fit_from(
     known = ~failed | no_scale
     step = jnp.where(no_scale, 0.0, fit.step)
     degrees = jnp.maximum(fit.num_rows - initial.shape[0], 1).astype(step.dtype)
+    variance = fit.residual_sum / degrees
     counts = start.sums.counts
     per_row = 1 / jnp.maximum(counts, 1).astype(step.dtype)
     rms = scaling.root(cell_energy(start.sums, fit.step) * per_row)
     shown = partial(nan_where, failed)
     regime = CleanRegime(
-        coefficients=nan_where(~known, data.frame.coefficients(start.solution + step)),
-        covariance=shown(fit.residual_sum / degrees * data.frame.covariance(fit.inverse)),
-        scale=jnp.where(no_scale, 0.0, shown(scale)),
+        coefficients=nan_where(~known, data.frame.coefficients(unit * (start.solution + step))),
+        covariance=shown(variance * unit * data.frame.covariance(fit.inverse) * unit),
+        scale=jnp.where(no_scale, 0.0, shown(unit * scale)),
         count=counts,
-        mean=shown(cell_means(start.sums, fit.step)),
-        rms=shown(jnp.where(counts > 0, rms, jnp.nan)),
+        mean=shown(unit * cell_means(start.sums, fit.step)),
+        rms=shown(jnp.where(counts > 0, unit * rms, jnp.nan)),
         statistic=test.statistic,
         log_p_value=test.log_p_value,
         flagged=found.flagged & ~failed,
         num_iterations=found.num_iterations,
         status=status,
     )
-    return Physics(regime, jnp.where(known, start.residual - data.basis @ step, 0.0))
+    residuals = unit * (start.residual - data.basis @ step)
+    return Physics(regime, jnp.where(known, residuals, 0.0))
 
 
 def fit_each(

@@ -159,8 +159,7 @@ def choose(sums: HalfSums, max_terms: int, tolerance: jax.Array) -> tuple[Select
     enough = (num_fit >= num_used) & (num_score > 0)
     per_row = 1 / jnp.maximum(num_score, 1).astype(dtype)
     errors = jnp.where(determined & enough, totals * per_row, jnp.inf)
-    # Errors that differ by rounding only, as with noise-free data, count as equal.
-    rounding = tolerances.HOLDOUT_TIE(dtype) ** 2 * jnp.sum(sums.factors[1, :, -1] ** 2) * per_row
+    rounding = _rounding_of(errors, jnp.sum(sums.factors[1, :, -1] ** 2) * per_row)
     best, within = choose_support(errors, num_used, tolerance, rounding)
     status = first_failure(
         status_if(sums.nonfinite, Status.NONFINITE_INPUT),
@@ -179,6 +178,17 @@ def choose(sums: HalfSums, max_terms: int, tolerance: jax.Array) -> tuple[Select
         status=status,
     )
     return chosen, _fit_terms(sums, support)
+
+
+def _rounding_of(errors: jax.Array, mean_square: jax.Array) -> jax.Array:
+    """How much the lowest errors may differ by rounding alone.
+
+    Residuals are known to a share of what they are the difference of: the values scored, whose
+    ``mean_square`` is given, and the fit to them, which extrapolation can make larger.
+    """
+    least = jnp.min(errors)
+    known_to = tolerances.HOLDOUT_TIE(errors.dtype) * scaling.root(mean_square + least)
+    return known_to * (2 * scaling.root(least) + known_to)
 
 
 def _fit_terms(sums: HalfSums, support: jax.Array) -> TermFit:
@@ -222,8 +232,9 @@ def select_form(
     Every support of at most ``max_terms`` terms is fitted by least squares on the fit rows and
     scored by its mean squared error on the score rows. Chosen is the smallest size that has a
     support with an error of at most ``(1 + tolerance)`` times the lowest; of those of that size,
-    the one with the lowest error. Both halves are first reduced to triangular factors, so the cost
-    per support does not depend on the number of rows.
+    the one with the lowest error, or the first where errors differ by rounding only. Both halves
+    are first reduced to triangular factors, so the cost per support does not depend on the number
+    of rows.
 
     Differentiable in features and residuals for the chosen support.
 

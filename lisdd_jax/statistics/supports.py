@@ -101,6 +101,9 @@ def choose_support(
 ) -> Choice:
     """The lowest error of the smallest size that has an error within the tolerance of the lowest.
 
+    Of errors that differ by rounding only, as those of terms that are multiples of each other, the
+    first counts as the lowest: the order of the rows would decide else.
+
     Args:
       errors: ``(S,)`` held-out errors, inf where a support cannot be judged.
       num_terms: ``(S,)`` sizes of the supports.
@@ -115,5 +118,6 @@ def choose_support(
     limit = error_limit(xp.min(errors), tolerance, rounding)
     equivalent = (errors <= limit) & xp.isfinite(errors)
     smallest = xp.min(xp.where(equivalent, size, np.iinfo(np.int32).max))
-    eligible = equivalent & (size == smallest)
-    return Choice(xp.argmin(xp.where(eligible, errors, xp.inf)), equivalent)
+    eligible = xp.where(equivalent & (size == smallest), errors, xp.inf)
+    tied = (eligible <= xp.min(eligible) + rounding) & xp.isfinite(eligible)
+    return Choice(xp.argmax(tied), equivalent)

@@ -62,3 +62,10 @@ def test_errors_that_differ_by_rounding_are_equal():
     errors = np.array([2e-20, 1.0, 1e-20])
     assert choose(errors, np.array([1, 1, 2]), 0.15).position == 2
     assert choose(errors, np.array([1, 1, 2]), 0.15, 1e-19).position == 0
+
+
+def test_of_errors_that_differ_by_rounding_the_first_is_lowest():
+    errors = np.array([2.0, 1.0 + 1e-12, 1.0, 1.0 - 1e-12])
+    one = np.ones(4, int)
+    assert choose(errors, one, 0.15).position == 3
+    assert choose(errors, one, 0.15, 1e-11).position == 1

@@ -222,7 +222,7 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_naive_test_uses_the_chosen_region_and_form() -> None:
-    sample = scenarios.oscillator(2000)(jax.random.key(0), beta=0.2)
+    sample = scenarios.oscillator(3000)(jax.random.key(0), beta=0.2)
     found = pipeline.diagnose_sample(
         jax.random.key(1), sample, config=SETUP.config("paper"), edges=runs.edges()
     )

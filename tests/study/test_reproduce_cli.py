@@ -17,9 +17,10 @@ from lisdd_jax.cli.study_options import ProgressLine
 from lisdd_jax.study.engine import Progress
 from lisdd_jax.study.planning.specification import StudySpec
 
-SMALL = (
-    "num_rows = 400\nnum_replications = 3\n[config]\nnum_starts = 5\n[grid]\nbeta = [0.0, 0.2]\n"
-)
+# Size, settings and names of the grid are those of the documentation's template, so that both
+# share one program.
+GRID = "beta = [0.0, 0.2]\nwidth = [1.0]\n"
+SMALL = f"num_rows = 400\nnum_replications = 3\n[config]\nnum_starts = 5\n[grid]\n{GRID}"
 
 
 def run(*words: str) -> Any:
@@ -176,7 +177,7 @@ def test_a_scenario_of_ones_own_and_its_failure_on_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hosted.py").write_text(HOSTED)
-    text = SMALL.replace("beta = [0.0, 0.2]", "slope = [0.2]")
+    text = SMALL.replace(GRID, "slope = [0.2]\n")
     (tmp_path / "study.toml").write_text(f'scenario = "hosted:simulate"\n{text}')
     (tmp_path / "off").touch()
     monkeypatch.chdir(tmp_path)
