@@ -10,7 +10,8 @@ import numpy as np
 from lisdd_jax import dataset
 from lisdd_jax.config import Config, PublishedConfig, check_config
 from lisdd_jax.default import method as default
-from lisdd_jax.numerics.compilation import compiled, is_quick
+from lisdd_jax.default import programs
+from lisdd_jax.numerics.compilation import compiled, describe_call, is_quick, made_ahead
 from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published import method as published
@@ -21,6 +22,12 @@ METHODS: dict[type, Callable[..., Diagnosis]] = {
     PublishedConfig: published.run,
 }
 """What runs under settings of a type."""
+
+_MAKE_AHEAD: dict[type, Callable[..., None]] = {
+    Config: programs.make_ahead,
+    PublishedConfig: published.make_ahead,
+}
+"""What makes its programs in the background, from shapes."""
 
 
 def run(key: jax.Array, arrays: dict[str, Any], config: Config | PublishedConfig) -> Diagnosis:
@@ -42,6 +49,11 @@ _diagnose = jax.jit(full_precision(run))
 _prepare = compiled(full_precision(dataset.prepare))
 
 
+def _plan(key: jax.Array, arrays: dict[str, Any], config: Config | PublishedConfig) -> None:
+    """Make the programs of ``_run_once`` in the background."""
+    _MAKE_AHEAD[type(config)](key, *_prepare.ahead(**arrays), config)
+
+
 def _run_once(
     key: jax.Array, arrays: dict[str, Any], config: Config | PublishedConfig
 ) -> Diagnosis:
@@ -55,9 +67,10 @@ def _run_once(
     if isinstance(config, PublishedConfig) and not is_quick(arrays):
         found = _diagnose(key, arrays, config)
     else:
-        data, status = _prepare(**arrays)
+        task = describe_call(run, (key, arrays, config), {})
         # As silent as a trace: what is undefined ends in a status.
-        with np.errstate(all="ignore"):
+        with made_ahead(task, lambda: _plan(key, arrays, config)), np.errstate(all="ignore"):
+            data, status = _prepare(**arrays)
             found = METHODS[type(config)](key, data, status, config)
     found = dataclasses.replace(found, outliers=np.asarray(found.outliers)[:num_rows])
     return jax.device_put(found)

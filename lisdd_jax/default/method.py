@@ -119,7 +119,7 @@ def _find_form(
 
 
 @compiled
-def _rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
+def rounding_variance(data: Dataset, unit: jax.Array) -> jax.Array:
     """Variance, in the working unit, at which residuals are rounding errors; 1 for zeros."""
     dtype = data.response.dtype
     count = jnp.maximum(jnp.sum(data.mask), 1).astype(dtype)
@@ -148,7 +148,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     ordered = live if known else lax.stop_gradient(live)
     look = first_look.look(ordered, layout)
     unit = to_host(ordered.unit)
-    floor = to_host(_rounding_variance(data if known else lax.stop_gradient(data), ordered.unit))
+    floor = to_host(rounding_variance(data if known else lax.stop_gradient(data), ordered.unit))
     state = Known(to_host(look), floor, config.negligible / unit, config.alpha)
 
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:
