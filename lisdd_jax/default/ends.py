@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.default.cells import SortedCells
+from lisdd_jax.default.sums import sum_pieces
 from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 NUM_REACH = 2
@@ -66,7 +67,11 @@ def spans_of_runs(inside: jax.Array, cells: SortedCells) -> Spans:
 
 def inside(spans: Spans, start: jax.Array, stop: jax.Array, num: int) -> jax.Array:
     """Rows of the regions, ``(R, num)`` bool."""
-    row = jnp.arange(num, dtype=jnp.int32)[None]
+    return _within(spans, start, stop, jnp.arange(num, dtype=jnp.int32))
+
+
+def _within(spans: Spans, start: jax.Array, stop: jax.Array, row: jax.Array) -> jax.Array:
+    """Whether rows ``(n,)`` lie in the regions, ``(R, n)`` bool."""
     return (row >= start[:, None]) & (row < stop[:, None]) & spans.present[:, None]
 
 
@@ -125,12 +130,19 @@ def place_ends(
     tail = jnp.where(position == num_rows, bonus, 0.0)
     both = use[:, :, None] & use[:, None, :]
 
+    everything = jnp.concatenate([columns, residual[None]])
+
     def fit(start: jax.Array, stop: jax.Array) -> jax.Array:
-        rows = jnp.where(inside(spans, start, stop, num), weight[None], 0.0)
-        rows = jnp.where(shared, jnp.sum(rows, axis=0, keepdims=True), rows)
-        weighted = rows[:, None] * columns[None]
-        gram = jnp.where(both, weighted @ columns.T, 0.0)
-        moment = jnp.where(use, weighted @ residual, 0.0)
+        def products(
+            live: jax.Array, row: jax.Array, everything: jax.Array, weight: jax.Array
+        ) -> jax.Array:
+            rows = jnp.where(_within(spans, start, stop, row) & live, weight[None], 0.0)
+            rows = jnp.where(shared, jnp.sum(rows, axis=0, keepdims=True), rows)
+            return (rows[:, None] * everything[None, :-1]) @ everything.T
+
+        row = jnp.arange(num, dtype=jnp.int32)
+        sums = sum_pieces(products, jnp.ones(num, bool), row, everything, weight)
+        gram, moment = jnp.where(both, sums[..., :-1], 0.0), jnp.where(use, sums[..., -1], 0.0)
         return small_systems.solve(gram, moment, tolerances.gram(residual.dtype)).solution
 
     def turn(_: int, state: Placed) -> Placed:
