@@ -19,7 +19,7 @@ import numpy as np
 
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells
 from lisdd_jax.default.outliers import LocalFit
-from lisdd_jax.numerics.medians import per_row
+from lisdd_jax.numerics import cell_sums, medians
 
 LAGS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
 """Distances in the record at which rows are compared; sums over all go by trapezoids."""
@@ -29,6 +29,11 @@ SIGNIFICANT = 3.5
 
 _CLIP = 3.0
 """Scales at which residuals are clipped, so that no pair of rows makes a correlation."""
+
+_APART = 3.0
+"""Standard errors by which the correlation of all rows must exceed the median of the cells' to be
+that of a misfit in few of them: their difference is that large in one of a hundred tables whose
+rows depend on each other (simulated, AR 0 to 0.8, 3 to 24 cells), and either serves there."""
 
 _DETREND = 5.5
 """Local fits over ``m`` rows take about ``5.5 / m`` of a correlation (simulated, AR 0.3 to 0.9)."""
@@ -100,6 +105,25 @@ class Correlations(NamedTuple):
     record_rho: jax.Array
 
 
+def _of_cells(product: jax.Array, ratio: jax.Array, cell: jax.Array) -> jax.Array:
+    """Correlation of all rows; the median of the cells' where few of them make it.
+
+    A law that breaks within a cell leaves residuals that look like dependence there, and nowhere
+    else.
+
+    Args:
+      product: ``(n - 1,)`` of neighbours' residuals.
+      ratio: ``(n - 1,)`` the residual of the later one.
+      cell: ``(n - 1,)`` its cell.
+    """
+    both = cell_sums.cell_totals(jnp.stack([product, ratio**2], 1), cell, MOST_CELLS)
+    square = jnp.maximum(both[:, 1], jnp.finfo(ratio.dtype).tiny)
+    pooled = jnp.sum(both[:, 0]) / jnp.sum(square)
+    middle = medians.signed_median(both[:, 0] / square, both[:, 1] > 0)
+    limit = _APART / jnp.sqrt(jnp.maximum(jnp.sum(cell < MOST_CELLS), 1).astype(ratio.dtype))
+    return jnp.where(pooled - middle > limit, middle, pooled)
+
+
 def correlate(fit: LocalFit, cells: SortedCells, order: jax.Array) -> Correlations:
     """Correlations of neighbours along the axis and in the record.
 
@@ -112,15 +136,14 @@ def correlate(fit: LocalFit, cells: SortedCells, order: jax.Array) -> Correlatio
     in_use = cells.of_row < MOST_CELLS
     count = jnp.maximum(jnp.sum(in_use), 1).astype(dtype)
     size = jnp.maximum(count / jnp.maximum(cells.num, 1).astype(dtype), 1)
-    scale = per_row(jnp.maximum(fit.scale, jnp.finfo(dtype).tiny), cells.of_row)
+    scale = medians.per_row(jnp.maximum(fit.scale, jnp.finfo(dtype).tiny), cells.of_row)
     ratio = jnp.clip(fit.residual / scale, -_CLIP, _CLIP)
     ratio = jnp.where(in_use & fit.keep, ratio, 0.0)
-    square = jnp.maximum(jnp.sum(ratio**2), jnp.finfo(dtype).tiny)
-    together = cells.of_row[1:] == cells.of_row[:-1]
-    along = jnp.sum(jnp.where(together, ratio[1:] * ratio[:-1], 0.0)) / square
+    along = jnp.where(cells.of_row[1:] == cells.of_row[:-1], ratio[1:] * ratio[:-1], 0.0)
     record = jnp.zeros_like(ratio).at[order].set(ratio)
     cell = jnp.zeros_like(cells.of_row).at[order].set(cells.of_row)
-    before = jnp.sum(record[1:] * record[:-1]) / square
+    along = _of_cells(along, ratio[1:], cells.of_row[1:])
+    before = _of_cells(record[1:] * record[:-1], record[1:], cell[1:])
     near = jnp.sum((cell[1:] == cell[:-1]) & (cell[1:] < MOST_CELLS)).astype(dtype) / count
     # Local fits make the residuals of neighbours in a cell repel each other.
     along, before = along + 2 / size, before + 2 / size * near

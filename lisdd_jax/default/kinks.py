@@ -22,6 +22,10 @@ _DOUBT = 4.0
 """Variances by which two lines must be better for a jump to be possible (Akaike's two for the
 coefficient that they have more, and two for the search for the place at which it serves best)."""
 
+_CURVED = 0.05
+"""Share of the residual sum that a curved correction may save over a kink: a curve that grows from
+zero describes its beginning no better than a hinge, and the rows far from there better."""
+
 _NUM_PLACES = 96
 _SOFTNESS = np.array([0.0, 0.04, 0.08, 0.16, 0.32])
 """Places tried for a kink, and half widths over which it bends, as shares of the searched span."""
@@ -92,25 +96,18 @@ def _windows(spans: Spans, placed: Placed, num_rows: jax.Array) -> tuple[jax.Arr
     return first, jnp.maximum(last, first)
 
 
-def _gain_of(placed: Placed) -> jax.Array:
-    """Gain ``(R,)`` of the correction over each region."""
-    start, stop = (
-        jnp.take_along_axis(placed.gain, end[:, None], axis=1)[:, 0]
-        for end in (placed.start, placed.stop)
-    )
-    return stop - start
-
-
 def _scale_of(axis: jax.Array, num_rows: jax.Array) -> _Scale:
     last = axis[jnp.maximum(num_rows - 1, 0)]
     span = jnp.maximum(last - axis[0], jnp.finfo(axis.dtype).tiny)
     return _Scale(0.5 * (axis[0] + last), span)
 
 
-def _running_sums(axis: jax.Array, residual: jax.Array, weight: jax.Array) -> jax.Array:
-    """Running sums ``(9, n + 1)`` of ``t^0 .. t^4``, of ``r t^0 .. r t^2``, and of ``r^2``."""
+def _running_sums(
+    axis: jax.Array, residual: jax.Array, corrected: jax.Array, weight: jax.Array
+) -> jax.Array:
+    """Running sums ``(10, n + 1)`` of ``t^0 .. t^4``, ``r t^0 .. r t^2``, ``r^2`` and corrected."""
     powers = axis[None] ** jnp.arange(_NUM_POWERS, dtype=axis.dtype)[:, None] * weight[None]
-    squares = (weight * residual**2)[None]
+    squares = weight[None] * jnp.stack([residual, corrected]) ** 2
     return extremes.running_sum(jnp.concatenate([powers, powers[:3] * residual[None], squares]))
 
 
@@ -151,7 +148,7 @@ def _solve_left(
 
 
 def _line_left(sums: jax.Array) -> jax.Array:
-    """Residual sums of a straight line, from sums ``(9, ...)`` over its rows."""
+    """Residual sums of a straight line, from sums over its rows."""
     ones, along, squares = sums[0], sums[1], sums[2]
     return _solve_left([[ones, along], [along, squares]], [sums[5], sums[6]], sums[8])
 
@@ -204,6 +201,7 @@ def _jump_left(grid: _Grid, sums: jax.Array) -> jax.Array:
 def fit_kinks(
     axis: jax.Array,
     residual: jax.Array,
+    corrected: jax.Array,
     weight: jax.Array,
     spans: Spans,
     placed: Placed,
@@ -214,6 +212,7 @@ def fit_kinks(
 
     Args:
       axis, residual, weight: ``(n,)`` sorted rows.
+      corrected: ``(n,)`` residuals that the regions' corrections leave.
       spans, placed: regions and their ends.
       num_rows: rows in use.
       inflation: rows that count as one.
@@ -221,7 +220,7 @@ def fit_kinks(
     known = jnp.where(jnp.isfinite(axis), axis, 0.0)
     scale = _scale_of(known, num_rows)
     grid = _grid_of(scale.to_work(axis), scale, spans, placed, num_rows)
-    sums = _running_sums(scale.to_work(known), residual, weight)
+    sums = _running_sums(scale.to_work(known), residual, corrected, weight)
     left, jumps = _kink_left(grid, sums), _jump_left(grid, sums)
     profile = jnp.min(left, -1)
     best, jump = jnp.min(profile, -1), jnp.min(jumps, -1)
@@ -229,7 +228,7 @@ def fit_kinks(
     count = jnp.maximum(whole[0], 1.0)
     variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
     variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)
-    rival = jnp.minimum(jump, whole[8] - _gain_of(placed)[None])
+    rival = jnp.minimum(jump, (1 + _CURVED) * whole[9])
     # Schwarz: a jump has one parameter more, and a kink is what most laws end with.
     is_kink = (best <= rival + variance * jnp.log(count)) & spans.present[None]
     cut = best + _KINK_95 * variance

@@ -26,6 +26,10 @@ _OVERLAP, _LIKENESS = 0.3, 0.7
 RIVAL = 8.0
 """Nats by which a rival may describe the cells worse and still be one."""
 
+_ENOUGH = 0.75
+"""Share of the gain that a law of more rows must keep to be the law: real laws hold nearly, and a
+short stretch on which one holds exactly is not the regime that explains the data."""
+
 
 class FoundPlace(NamedTuple):
     """The regime that describes the cells best, and its rival.
@@ -208,7 +212,8 @@ def find_place(fits: LocalFits, scatter: Any, trusted: Any, physics: slice) -> F
     scatter = description.scatter_of(fits, costs, theta, seeds, physics)
     barred = xp.broadcast_to(trusted[None], seeds.shape)
     state = _search(fits, costs, barred, theta, scatter, physics)
-    return _judge(fits, state, (none, laws.theta[0], none_scatter))
+    place, largest = _judge(fits, state, (none, laws.theta[0], none_scatter))
+    return _prefer_larger(fits, costs, place, largest, trusted, physics)
 
 
 def _search(
@@ -230,6 +235,44 @@ def _search(
         lambda state: _improve(fits, costs, run_cost, state, physics),
         _Search(theta, scatter, theta, nothing),
     )
+
+
+def _prefer_larger(
+    fits: LocalFits, costs: Costs, place: FoundPlace, largest: Any, trusted: Any, physics: slice
+) -> FoundPlace:
+    """The regime about the largest excluded run, where that explains more rows nearly as well.
+
+    Args:
+      fits, costs: the cells.
+      place: the shortest description.
+      largest: ``(K,)`` bool, its largest run with a law of its own.
+      trusted: ``(K,)`` bool.
+      physics: columns of the law.
+    """
+    xp = namespace(fits.gram)
+    rows = fits.num_rows
+    run = largest[None]
+    law = fit_law(fits, costs.weight, run, physics)
+    scatter = description.scatter_of(fits, costs, law.theta, run, physics)
+    state = _search(fits, costs, run | trusted[None], law.theta, scatter, physics)
+    best = state.best
+    clean = best.clean[0] & fits.present
+    size, before = (xp.where(cells, rows, 0.0).sum() for cells in (clean, place.clean))
+    gain = place.gain + place.cost - best.cost[0]
+    larger = (place.other_rows > before) & (size > before) & law.determined[0]
+    larger = larger & (gain > _ENOUGH * place.gain) & ~xp.any(trusted)
+    other = place._replace(
+        gain=gain,
+        cost=best.cost[0],
+        clean=clean,
+        theta=state.best_theta[0],
+        scatter=best.scatter[0],
+        rival_gap=place.cost - best.cost[0],
+        rival=place.clean,
+        rival_theta=place.theta,
+        other_rows=best.law_rows[0],
+    )
+    return FoundPlace(*(choose(larger, *pair) for pair in zip(other, place, strict=True)))
 
 
 def gain_of_regions(
@@ -272,8 +315,11 @@ def members_of_runs(clean: Any, present: Any, most: int) -> Any:
     return xp.any(picked[:, :, None] & members[None], axis=1)
 
 
-def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> FoundPlace:
-    """The best division; of two laws that describe the cells about as well, that of more rows."""
+def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> tuple[FoundPlace, Any]:
+    """The best division, and the cells ``(K,)`` of its largest run with a law of its own.
+
+    Of two laws that describe the cells about as well it is that of more rows.
+    """
     xp = namespace(fits.gram)
     rows, found = fits.num_rows, state.best
     kept = found.clean & fits.present[None]
@@ -290,7 +336,7 @@ def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> Found
     cost_none, theta_none, scatter_none = none
     some = found.cost[chosen] < cost_none
     cost = xp.where(some, found.cost[chosen], cost_none)
-    return FoundPlace(
+    place = FoundPlace(
         gain=xp.where(some, cost_none - found.cost[chosen], 0.0),
         cost=cost,
         clean=choose(some, kept[chosen], fits.present),
@@ -303,6 +349,7 @@ def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> Found
         theta_all=theta_none,
         scatter_all=scatter_none,
     )
+    return place, found.largest[chosen] & fits.present & some
 
 
 def size_of_scatter(fits: LocalFits, scatter: Any) -> Any:

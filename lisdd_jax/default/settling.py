@@ -74,6 +74,11 @@ def _place_on_axis(
     return position, place, jnp.where(known[..., None], interval, jnp.nan), kink
 
 
+def _corrected(region: OpenRegions, correction: jax.Array, inside: jax.Array) -> jax.Array:
+    """What corrections ``(R, n)`` of rows ``inside (R, n)`` leave of the residuals."""
+    return region.residual - jnp.sum(jnp.where(inside, correction, 0.0), axis=0)
+
+
 @compiled
 @full_precision
 def settle(
@@ -94,8 +99,10 @@ def settle(
     spans, num = region.spans, rows.axis.shape[0]
     inflation = look.dependence.rows
     jumps = ends.jump_intervals(placed.gain, placed, spans, variance * inflation)
+    correction = placed.coefficients @ rows.columns[:-1]
+    jumped = _corrected(region, correction, ends.inside(spans, placed.start, placed.stop, num))
     kinks = fit_kinks(
-        rows.axis, region.residual, region.weight, spans, placed, rows.num_rows, inflation
+        rows.axis, region.residual, jumped, region.weight, spans, placed, rows.num_rows, inflation
     )
     position, place, interval, kink = _place_on_axis(rows, spans, placed, kinks, jumps)
     own = ends.inside(spans, position[0], position[1], num)
@@ -113,9 +120,7 @@ def settle(
     sound = jnp.append(clean, False)[look.cells.of_row]
     kept = region.weight > 0
     used = look.cells.of_row < MOST_CELLS
-    correction = placed.coefficients @ rows.columns[:-1]
-    corrected = region.residual - jnp.sum(jnp.where(own, correction, 0.0), axis=0)
-    far = used & ~kept & (jnp.abs(corrected) > region.bound)
+    far = used & ~kept & (jnp.abs(_corrected(region, correction, own)) > region.bound)
     slot = jnp.where(inside, jnp.argmax(own, axis=0), own.shape[0]).astype(jnp.int32)
     return Settled(
         lower=place[0],

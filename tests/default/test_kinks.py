@@ -71,7 +71,7 @@ def left_of(columns, response):
     return float(np.sum((response - columns @ solution) ** 2))
 
 
-def reference(axis, residual, kept, window, searched, rising, gain):
+def reference(axis, residual, corrected, kept, window, searched, rising):
     """Every place and width by least squares on the rows themselves."""
     low, high = axis[searched[0]], axis[searched[1] - 1]
     rows = np.arange(*window)
@@ -90,7 +90,7 @@ def reference(axis, residual, kept, window, searched, rising, gain):
         jump[i] = left_of(line[below], r[below]) + left_of(line[~below], r[~below])
     best, count = left.min(), len(rows)
     variance = min(best, jump.min()) / (count - 5)
-    rival = min(jump.min(), np.sum(r**2) - gain)
+    rival = min(jump.min(), 1.05 * np.sum(corrected[rows] ** 2))
     profile = left.min(1)
     likely = places[profile <= best + 3.84 * variance]
     if jump.min() + 4 * variance < best:
@@ -117,7 +117,8 @@ def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
     axis = np.sort(rng.uniform(-3, 9, num))
     residual = jump * (axis > 5) + slope * hinge(axis - 5, width) + 0.3 * rng.normal(size=num)
     kept = rng.random(num) > 0.05
-    start, low, high, gain = int(np.searchsorted(axis, 5)), 50, 108, 1.0
+    start, low, high = int(np.searchsorted(axis, 5)), 50, 108
+    corrected = np.where(axis > 5, residual - 0.9 * jump - 0.9 * slope * (axis - 5), residual)
     pad = np.full(size - num, np.inf)
 
     def integers(*values):
@@ -128,12 +129,14 @@ def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
     spans = Spans(
         present, integers(start, 0), integers(num, 0), integers(low, 0), integers(high, 0), cells
     )
-    gains = np.where(np.arange(size + 1) >= num, gain, 0.0) * np.ones((2, 1))
-    placed = Placed(spans.start, spans.stop, jnp.zeros((2, 3)), jnp.asarray(gains))
+    nothing = jnp.zeros((2, size + 1))
+    placed = Placed(spans.start, spans.stop, jnp.zeros((2, 3)), nothing)
+    unused = np.zeros(size - num)
     found = jax.jit(kinks.fit_kinks)(
         jnp.asarray(np.append(axis, pad)),
-        jnp.asarray(np.append(residual, 0 * np.arange(size - num))),
-        jnp.asarray(np.append(kept, np.zeros(size - num)), float),
+        jnp.asarray(np.append(residual, unused)),
+        jnp.asarray(np.append(corrected, unused)),
+        jnp.asarray(np.append(kept, unused), float),
         spans,
         placed,
         jnp.int32(num),
@@ -141,7 +144,7 @@ def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
     )
     windows = ((0, num), True), ((start, num), False)
     for side, (window, rising) in enumerate(windows):
-        expected = reference(axis, residual, kept, window, (low, high), rising, gain)
+        expected = reference(axis, residual, corrected, kept, window, (low, high), rising)
         for name, value in expected.items():
             np.testing.assert_allclose(
                 np.asarray(getattr(found, name))[side, 0], value, rtol=1e-8, atol=1e-9
