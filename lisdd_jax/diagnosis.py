@@ -11,7 +11,7 @@ from lisdd_jax import dataset
 from lisdd_jax.config import Config, PublishedConfig, check_config
 from lisdd_jax.default import method as default
 from lisdd_jax.default import programs
-from lisdd_jax.numerics.compilation import compiled, describe_call, is_quick, made_ahead
+from lisdd_jax.numerics.compilation import compiled, describe_call, made_ahead
 from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published import method as published
@@ -60,18 +60,19 @@ def _run_once(
     """``run`` where all values are known: rows are padded, so that near tables share programs.
 
     Stages are compiled one by one, and quickly where rows are few; small work of the default method
-    runs in NumPy. On many rows the published method is one program.
+    runs in NumPy.
     """
     num_rows = arrays["response"].shape[0]
-    arrays = dataset.pad_rows(arrays)
-    if isinstance(config, PublishedConfig) and not is_quick(arrays):
-        found = _diagnose(key, arrays, config)
-    else:
-        task = describe_call(run, (key, arrays, config), {})
-        # As silent as a trace: what is undefined ends in a status.
-        with made_ahead(task, lambda: _plan(key, arrays, config)), np.errstate(all="ignore"):
-            data, status = _prepare(**arrays)
-            found = METHODS[type(config)](key, data, status, config)
+    # Rows are dropped as soon as they stand in another form: of many, each copy counts.
+    given, arrays = arrays, dataset.pad_rows(arrays)
+    given.clear()
+    task = describe_call(run, (key, arrays, config), {})
+    # As silent as a trace: what is undefined ends in a status.
+    with made_ahead(task, lambda: _plan(key, arrays, config)), np.errstate(all="ignore"):
+        prepared = list(_prepare(**arrays))
+        arrays.clear()
+        status = prepared.pop()
+        found = METHODS[type(config)](key, prepared.pop(), status, config)
     found = dataclasses.replace(found, outliers=np.asarray(found.outliers)[:num_rows])
     return jax.device_put(found)
 

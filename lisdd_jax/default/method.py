@@ -29,7 +29,7 @@ from lisdd_jax.default.form import (
     own_change,
 )
 from lisdd_jax.default.layout import ColumnLayout
-from lisdd_jax.default.ordering import Ordered, order_rows
+from lisdd_jax.default.ordering import Ordered, order_known, order_rows
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
@@ -104,7 +104,11 @@ def _find_form(
     if xp is np:
         for _ in range(_NUM_TURNS):
             placed, form = turn(use, shared, begin)
+            before = (use, shared, *begin)
             use, shared, begin = form.use, form.shared, (placed.start, placed.stop)
+            # What begins as it ended would end so again.
+            if all(map(np.array_equal, before, (use, shared, *begin))):
+                break
         return placed, form
 
     def body(_: int, state: Any) -> Any:
@@ -143,12 +147,14 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     known = is_known((key, data, config))
     config = to_host(config)
     layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
-    live = order_rows(key, data)
+    live = order_rows(key, data, order_known(data) if known else None)
     # What is searched for is discrete, and carries no derivative; final sums are of live rows.
     ordered = live if known else lax.stop_gradient(live)
     look = first_look.look(ordered, layout)
     unit = to_host(ordered.unit)
     floor = to_host(rounding_variance(data if known else lax.stop_gradient(data), ordered.unit))
+    if known:
+        data = data.without_rows()
     state = Known(to_host(look), floor, config.negligible / unit, config.alpha)
 
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:

@@ -8,6 +8,7 @@ else (``numerics.compilation``).
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
@@ -37,7 +38,8 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     law, variance, yes = of(layout.num_physics), of(), of(dtype=bool)
     members = of(config.max_regions, MOST_CELLS, dtype=bool)
     use = of(config.max_regions, columns, dtype=bool)
-    ordered = order_rows.ahead(key, data)
+    order = jax.ShapeDtypeStruct(data.axis.shape, jnp.int32)
+    ordered = order_rows.ahead(key, data, order)
     look = first_look.look.ahead(ordered, layout)
     region, _ = rows.open_regions.ahead(
         ordered, look.cells, members, look.keep, law, cells, variance, layout

@@ -23,6 +23,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 import jax
 
 from lisdd_jax.numerics.hosted import is_known
+from lisdd_jax.numerics.memory import return_free_memory
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -135,6 +136,10 @@ class _Background:
         if begun is not None:
             concurrent.futures.wait([begun])
 
+    def await_all(self) -> None:
+        """Wait until all programs are made: the compiler and many rows want memory in turn."""
+        concurrent.futures.wait(self._begun.values())
+
 
 _background: ContextVar[_Background | None] = ContextVar("background", default=None)
 _tasks_begun: set[str] = set()
@@ -171,6 +176,12 @@ def made_ahead(task: str, plan: Callable[[], Any]) -> Iterator[None]:
     finally:
         _background.reset(token)
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _compile_in_full(lowered: Any) -> None:
+    """Compile for many rows, which may need the memory that the compiler has done with."""
+    lowered.compile()
+    return_free_memory()
 
 
 class CompiledFunction(Generic[P, T]):
@@ -210,6 +221,8 @@ class CompiledFunction(Generic[P, T]):
         background = _background.get()
         quick = is_quick((args, kwargs))
         if background is not None and is_known((args, kwargs)):
+            if not quick:
+                background.await_all()
             background.await_program(self._split(args, kwargs)[2])
         if not quick:
             return self._in_full(*args, **kwargs)
@@ -234,7 +247,7 @@ class CompiledFunction(Generic[P, T]):
         if background is not None:
             described = self._split(args, kwargs)[2]
             lowered = traced.lower()
-            work = lowered.compile
+            work = lowered.compile if quick else functools.partial(_compile_in_full, lowered)
             if quick and _stores:
                 work = functools.partial(_stores[0].fetch, described, lambda: lowered)
             background.begin(described, work)
