@@ -182,9 +182,18 @@ def test_curves_without_a_place_certify_none(found, name):
 
 
 @slow
-@pytest.mark.parametrize("name", ["phones", "kink_exact", "step20"])
+def test_calls_counted_in_another_unit_for_six_years(found):
+    """Twenty-four rows, whose misfit looks like dependence; in 1963 and 1970 they were mixed."""
+    result = found("phones")
+    assert result.verdict == "discrepancy"
+    assert result.regions[["lower", "upper"]].to_numpy().tolist() == [[1963.5, 1969.5]]
+    assert result.arrays.coefficients[1] == pytest.approx(1.10, abs=0.25)
+
+
+@slow
+@pytest.mark.parametrize("name", ["kink_exact", "step20"])
 @pytest.mark.xfail(
-    strict=True, reason="fewer than four cells of independent rows: insufficient_data"
+    strict=True, reason="three cells of five rows, and three levels of like size: no_clean_regime"
 )
 def test_few_rows_with_a_clear_place(found, name):
     assert found(name).verdict == "discrepancy"

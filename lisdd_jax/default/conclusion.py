@@ -152,6 +152,52 @@ def _judge(
     )
 
 
+class _Explained(NamedTuple):
+    """What the regions' terms explain.
+
+    Attributes:
+      terms: with their coefficients.
+      everywhere: terms that act on all rows instead.
+      chosen: ``(2, R)`` supports that either fold would choose.
+      tests: of either fold's terms on the other, ordinary and weighted.
+    """
+
+    terms: outcome.Terms
+    everywhere: Everywhere
+    chosen: Any
+    tests: tuple[FRatio, FRatio]
+
+
+def _explain(
+    task: Task, stands: Standing, form: ChosenForm, settled: Settled, final: Final, law: Physics
+) -> _Explained:
+    """The terms given the law, against terms that act everywhere, and their certificate."""
+    depend, variance, present = task.state.look.dependence, task.survey.variance, stands.present
+    columns = (task.layout, task.config.max_terms)
+    # Rows that depend on each other tell less of a coefficient than their number says.
+    widened = variance * depend.rows / depend.shown
+    inside = final.regions.gram[:-1].sum(1)
+    ends = _count_ends(settled, present)
+    chosen = split_supports(final.regions, form, stands.theta, variance, *columns)
+    return _Explained(
+        terms=outcome.fit_terms(inside, form, present, law, widened, *columns),
+        everywhere=act_everywhere(final.regions, form, law.theta, present, ends, widened, *columns),
+        chosen=chosen,
+        tests=certificate.held_out(
+            final.regions, final.weighted, chosen, present, form.shared, *columns
+        ),
+    )
+
+
+def _units(task: Task, data: Dataset) -> Units:
+    """What the numbers of the working columns are in."""
+    # A response of zeros has no unit, and what is in units of it is zero.
+    magnitude, unit = to_host(data.magnitude), to_host(task.live.unit)
+    unit = namespace(unit).where(magnitude > 0, unit, 0.0)
+    rest = (task.live.initial, task.live.term_scale, data.frame, data.edges)
+    return Units(unit, *(to_host(part) for part in rest))
+
+
 def conclude(
     task: Task,
     stands: Standing,
@@ -162,37 +208,19 @@ def conclude(
     before: jax.Array,
 ) -> Diagnosis:
     """From sums to results."""
-    survey, layout, max_terms = task.survey, task.layout, task.config.max_terms
-    depend, present, variance = task.state.look.dependence, stands.present, survey.variance
+    survey, floor = task.survey, task.state.floor
     law = _fit_law(task, stands, final, data.block is not None)
-    # Rows that depend on each other tell less of a coefficient than their number says.
-    widened = variance * depend.rows / depend.shown
-    terms = outcome.fit_terms(
-        final.regions.gram[:-1].sum(1), form, present, law, widened, layout, max_terms
-    )
-    everywhere = act_everywhere(
-        final.regions,
-        form,
-        law.theta,
-        present,
-        _count_ends(settled, present),
-        widened,
-        layout,
-        max_terms,
-    )
-    chosen = split_supports(final.regions, form, stands.theta, variance, layout, max_terms)
-    tests = certificate.held_out(
-        final.regions, final.weighted, chosen, present, form.shared, layout, max_terms
-    )
+    explained = _explain(task, stands, form, settled, final, law)
     mapped = outcome.map_cells(
-        final.map_all, final.map_law, final.map_rows[:, 1], law.theta, task.state.floor, layout
+        final.map_all, final.map_law, final.map_rows[:, 1], law.theta, floor, task.layout
     )
     share = _share_of_rival(task, stands, settled)
     size = regions.size_of_scatter(survey.fits, stands.scatter)
+    tails = _log_tails(*explained.tests, mapped.misfit, mapped.own_noise, mapped.louder)
     status = first_failure(
         to_host(before),
         status_if(~law.determined, Status.NO_CLEAN_CELLS),
-        status_if(variance <= 4 * task.state.floor, Status.EXACT_FIT),
+        status_if(survey.variance <= 4 * floor, Status.EXACT_FIT),
         status_if(~task.repeats, Status.ITERATION_LIMIT),
     )
     found = Findings(
@@ -200,27 +228,23 @@ def conclude(
         place=survey.place,
         exactness=survey.exactness,
         scatter=size,
-        variance=variance,
+        variance=survey.variance,
         certified=stands.certified,
         members=stands.members,
         gains=stands.gains,
         form=form,
-        terms=terms,
+        terms=explained.terms,
         settled=settled,
         final=final,
         law=law,
-        everywhere=everywhere,
+        everywhere=explained.everywhere,
         share=share,
         map=mapped,
-        tests=tests,
-        log_p=to_host(_log_tails(*tests, mapped.misfit, mapped.own_noise, mapped.louder)),
-        supports=chosen,
-        verdict=_judge(task, stands, form, everywhere, share, size),
+        tests=explained.tests,
+        log_p=to_host(tails),
+        supports=explained.chosen,
+        verdict=_judge(task, stands, form, explained.everywhere, share, size),
         status=status,
     )
-    # A response of zeros has no unit, and what is in units of it is zero.
-    magnitude, unit = to_host(data.magnitude), to_host(task.live.unit)
-    unit = namespace(unit).where(magnitude > 0, unit, 0.0)
-    units = (task.live.initial, task.live.term_scale, data.frame, data.edges)
     num_rows = to_host(task.live.num_rows)
-    return assemble(found, Units(unit, *(to_host(part) for part in units)), num_rows, task.config)
+    return assemble(found, _units(task, data), num_rows, task.config)

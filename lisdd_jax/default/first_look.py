@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.default import dependence, outliers
+from lisdd_jax.default import correlations, dependence, outliers, pieces
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells, coarse_cells, fine_cells
 from lisdd_jax.default.dependence import RowDependence, Sharing
 from lisdd_jax.default.layout import ColumnLayout
@@ -51,7 +51,12 @@ def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     coarse = coarse_cells(rows.axis, rows.num_rows, layout.num_physics)
     directions = rows.columns[: layout.num_directions]
     local = outliers.set_aside(directions, rows.columns[-1], coarse.of_row, MOST_CELLS)
-    found = dependence.correlate(local, coarse, rows.order)
+    found = correlations.correlate(local, coarse, rows.order)
+    broken = pieces.breaks_explain(rows.axis, rows.columns[-1], rows.order, rows.num_rows)
+    axis_rho, record_rho = (
+        jnp.where(broken, 0.0, rho) for rho in (found.axis_rho, found.record_rho)
+    )
+    found = found._replace(axis_rho=axis_rho, record_rho=record_rho)
     count = rows.num_rows.astype(rows.axis.dtype)
 
     def shared(cells: SortedCells) -> tuple[Sharing, jax.Array]:

@@ -133,49 +133,81 @@ def choose_form(
     """
     xp = namespace(theta)
     regions = about_law(sums.gram[:-1], theta, layout)
-    place, used = term_places(layout.num_terms, max_terms)
-    place = place + layout.num_directions
-    size = sizes(layout.num_terms, max_terms)
     total = regions[..., -1, -1].sum(-1)
     rounding = tolerances.CANCELLATION(theta.dtype) * total
-    errors = xp.maximum(cross_fit(regions, place, used), rounding[:, None])
-    joint = cross_fit(regions.sum(0), place, used)
-    joint = xp.maximum(joint, rounding.sum())
-    own = [choose_support(errors[r], size, tolerance, rounding[r]) for r in range(errors.shape[0])]
-    one = choose_support(joint, size, tolerance, rounding.sum())
-    position = xp.stack([choice.position for choice in own])
-    chosen = xp.take_along_axis(errors, position[:, None], 1)[:, 0]
-    apart = xp.where(present, chosen, 0.0).sum()
-    lengths = xp.asarray(size, theta.dtype)
-    more = xp.where(present, lengths[position], 0.0).sum() - lengths[one.position]
-    allowance = _SEPARATION * variance * xp.maximum(more, 1)
-    several = present.sum() > 1
-    shared = several & xp.any(one.equivalent) & (joint[one.position] <= apart + allowance)
-    support = xp.where(shared, one.position, position)
-    equivalent = xp.where(shared, one.equivalent[None], xp.stack([c.equivalent for c in own]))
-    equivalent = equivalent & present[:, None]
+    held = _hold_out(regions, rounding, layout, max_terms)
+    judged = _judge_supports(held, present, rounding, variance, layout, max_terms, tolerance)
+    error = xp.take_along_axis(held.own, judged.support[:, None], 1)[:, 0]
     change = own_change(regions.sum(1), variance, layout)
-    error = xp.take_along_axis(errors, support[:, None], 1)[:, 0]
     by_change = _error_of_change(regions, change, layout)
     lacking = present & (error > error_limit(by_change, tolerance, rounding))
-    terms = xp.asarray(supports(layout.num_terms, max_terms))[support]
-    nothing = xp.zeros_like(change)
-    use = xp.where(
-        lacking[:, None],
-        xp.concatenate([change, xp.zeros_like(terms)], 1),
-        xp.concatenate([nothing, terms], 1),
-    )
+    terms = xp.asarray(supports(layout.num_terms, max_terms))[judged.support]
+    parts = xp.where(lacking[:, None], change, False), xp.where(lacking[:, None], False, terms)
     return ChosenForm(
-        support=support,
-        shared=shared & ~xp.any(lacking),
-        errors=xp.where(shared, joint[None], errors),
-        equivalent=equivalent,
-        usable=xp.any(equivalent, -1),
+        support=judged.support,
+        shared=judged.shared & ~xp.any(lacking),
+        errors=xp.where(judged.shared, held.joint[None], held.own),
+        equivalent=judged.equivalent,
+        usable=xp.any(judged.equivalent, -1),
         change=change,
         lacking=lacking,
         error=xp.where(lacking, by_change, error),
-        use=use & present[:, None],
+        use=xp.concatenate(parts, 1) & present[:, None],
     )
+
+
+class _HeldOut(NamedTuple):
+    """Held-out sums of squares of every support: ``(R, S)`` of each region, ``(S,)`` of all."""
+
+    own: Any
+    joint: Any
+
+
+def _hold_out(regions: Any, rounding: Any, layout: ColumnLayout, max_terms: int) -> _HeldOut:
+    xp = namespace(regions)
+    place, used = term_places(layout.num_terms, max_terms)
+    place = place + layout.num_directions
+    own = xp.maximum(cross_fit(regions, place, used), rounding[:, None])
+    return _HeldOut(own, xp.maximum(cross_fit(regions.sum(0), place, used), rounding.sum()))
+
+
+class _Judged(NamedTuple):
+    """The support ``(R,)`` of each region, whether it is one for all, and its equivalents."""
+
+    support: Any
+    shared: Any
+    equivalent: Any
+
+
+def _judge_supports(
+    held: _HeldOut,
+    present: Any,
+    rounding: Any,
+    variance: Any,
+    layout: ColumnLayout,
+    max_terms: int,
+    tolerance: Any,
+) -> _Judged:
+    """The smallest support within the tolerance, one for all unless own ones gain enough."""
+    xp = namespace(variance)
+    size = sizes(layout.num_terms, max_terms)
+    own = [
+        choose_support(errors, size, tolerance, least)
+        for errors, least in zip(held.own, rounding, strict=True)
+    ]
+    one = choose_support(held.joint, size, tolerance, rounding.sum())
+    position = xp.stack([choice.position for choice in own])
+    chosen = xp.take_along_axis(held.own, position[:, None], 1)[:, 0]
+    apart = xp.where(present, chosen, 0.0).sum()
+    lengths = xp.asarray(size, held.own.dtype)
+    more = xp.where(present, lengths[position], 0.0).sum() - lengths[one.position]
+    allowance = _SEPARATION * variance * xp.maximum(more, 1)
+    several = present.sum() > 1
+    shared = several & xp.any(one.equivalent)
+    shared = shared & (held.joint[one.position] <= apart + allowance)
+    equivalent = xp.stack([choice.equivalent for choice in own])
+    equivalent = xp.where(shared, one.equivalent[None], equivalent) & present[:, None]
+    return _Judged(xp.where(shared, one.position, position), shared, equivalent)
 
 
 class Everywhere(NamedTuple):

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from lisdd_jax.default.dependence import LARGEST, SIGNIFICANT
+from lisdd_jax.default.correlations import LARGEST, SIGNIFICANT
 
 
 def block_length(correlation: float, num_rows: int) -> int:

@@ -83,7 +83,7 @@ def test_law_is_least_squares_outside_of_the_regions(table, found):
     assert found.scale == pytest.approx(np.sqrt(variance), rel=0.05)
     expected = variance * np.linalg.inv(table.design[rows].T @ table.design[rows])
     # Cells have a variance of their own, of about sixty rows each, and the law a scatter.
-    np.testing.assert_allclose(np.diag(found.covariance), np.diag(expected), rtol=0.25)
+    np.testing.assert_allclose(np.diag(found.covariance), np.diag(expected), rtol=0.35)
 
 
 def test_terms_are_fitted_on_the_rows_of_all_regions_that_share_them(table, found):
@@ -164,7 +164,7 @@ def test_errors_of_a_law_that_holds_carry_what_was_not_noticed(sound):
     plain = left @ left / (len(left) - 2) * np.linalg.inv(design.T @ design)
     expected = plain + (1 - found.exactness.p_value) * np.outer(shift, shift)
     # The library weighs cells by their noise, which all is the same here but for chance.
-    np.testing.assert_allclose(np.diag(found.covariance), np.diag(expected), rtol=0.25)
+    np.testing.assert_allclose(np.diag(found.covariance), np.diag(expected), rtol=0.35)
     assert (np.diag(found.covariance) > np.diag(plain)).any()
 
 

@@ -37,20 +37,6 @@ def by_loops(rows, fits):
     )
 
 
-def test_windows_leave_out_every_run_of_cells_round_the_end():
-    for num in (2, 5, 8):
-        expected = {tuple([True] * num)}
-        for first in range(num):
-            for length in range(1, -(-3 * num // 4) + 1):
-                out = {(first + i) % num for i in range(length)}
-                if num - len(out) >= 2:
-                    expected.add(tuple(k not in out for k in range(num)))
-        found = [tuple(row) for row in regions.clean_windows(num).tolist()]
-        assert set(found) == expected
-        assert len(found) == len(expected)
-        assert found[0] == tuple([True] * num)
-
-
 @pytest.mark.parametrize("cells", [(0, 1), (4, 5, 6), (9, 10, 11), (3,)])
 def test_an_obvious_run_is_found_exactly(cells):
     rows, fits = fitted(2, wrong(*cells))
@@ -142,6 +128,24 @@ def test_two_laws_that_meet_are_told_apart():
         np.testing.assert_allclose(place.theta, [0, 1], atol=0.1)
         assert set(np.flatnonzero(place.rival)) <= set(range(7, 12))
         assert place.rival_gap < regions.RIVAL
+
+
+def test_a_law_of_more_rows_is_preferred_where_it_describes_the_cells_nearly_as_well():
+    """Four cells obey a law exactly; six obey another to within a scatter, and one of their own."""
+
+    def change(columns, cell):
+        bent = np.where(np.isin(cell, range(6)), 0.3 * columns[:, 1] - 0.8 * columns[:, 3], 0.0)
+        return bent + np.where(np.isin(cell, (10, 11)), 8.0, 0.0)
+
+    _, fits = fitted(5, change)
+    place = found_in(fits)
+    assert np.flatnonzero(place.clean).tolist() == list(range(6))
+    # The shorter description is that of the four, which is now the rival.
+    assert np.flatnonzero(place.rival).tolist() == list(range(6, 10))
+    assert place.rival_gap < 0
+    vouched = NOBODY.copy()
+    vouched[6:10] = True
+    assert np.flatnonzero(found_in(fits, vouched).clean).tolist() == list(range(6, 10))
 
 
 def test_units_of_columns_do_not_matter():
