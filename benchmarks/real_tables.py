@@ -11,6 +11,7 @@ rows are all clean, where it says CLEAN. It is wrong where it says DISCREPANCY a
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,7 +105,10 @@ def judge(table: Table, found: Diagnosis) -> dict[str, Any]:
 
     expected = np.linalg.lstsq(table.design[table.clean], table.response[table.clean])[0]
     overall = np.linalg.lstsq(table.design, table.response)[0]
-    distance = spread(np.asarray(found.coefficients)) / max(spread(overall), 1e-300)
+    distance = spread(np.asarray(found.coefficients))
+    if not table.clean.all():
+        # Where all rows are clean the global fit is the law of the clean ones.
+        distance = distance / spread(overall)
     said = verdict == Verdict.DISCREPANCY
     if table.clean.all():
         right = verdict == Verdict.CLEAN
@@ -146,7 +150,10 @@ def main() -> None:
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     index = json.loads((options.folder / "index.json").read_text())
-    print("table | right | wrong | verdicts | region (first run) | IoU | F1 | distance over global")
+    print(
+        "table | right | wrong | same verdict | verdicts | region (first run) | IoU | F1"
+        " | distance over global"
+    )
     good = bad = 0
     for entry in index:
         if options.only and entry["name"] != options.only:
@@ -156,11 +163,13 @@ def main() -> None:
         right = sum(outcome["right"] for _, _, outcome, _ in found)
         wrong = sum(outcome["wrong"] for _, _, outcome, _ in found)
         good, bad = good + (right > len(found) / 2), bad + (wrong > 0)
-        names = sorted({outcome["verdict"].name for _, _, outcome, _ in found})
+        counts = Counter(outcome["verdict"].name for _, _, outcome, _ in found)
+        (_, same), *_ = counts.most_common(1)
         first = found[0][2]
         print(
-            f"{entry['name']} | {right}/{len(found)} | {wrong}/{len(found)} | {', '.join(names)}"
-            f" | {interval_words(found[0][3])} | {first['iou']:.2f} | {first['score']:.2f}"
+            f"{entry['name']} | {right}/{len(found)} | {wrong}/{len(found)} | {same}/{len(found)}"
+            f" | {', '.join(sorted(counts))} | {interval_words(found[0][3])}"
+            f" | {first['iou']:.2f} | {first['score']:.2f}"
             f" | {first['distance']:.2f}",
             flush=True,
         )

@@ -26,6 +26,10 @@ _CURVED = 0.05
 """Share of the residual sum that a curved correction may save over a kink: a curve that grows from
 zero describes its beginning no better than a hinge, and the rows far from there better."""
 
+_LEVEL = 3.0
+"""Parameters that a kink has beyond a level correction (a slope, its place on either side and its
+width for one level), each of which costs ``log n`` variances (Schwarz)."""
+
 _NUM_PLACES = 96
 _SOFTNESS = np.array([0.0, 0.04, 0.08, 0.16, 0.32])
 """Places tried for a kink, and half widths over which it bends, as shares of the searched span."""
@@ -202,6 +206,7 @@ def fit_kinks(
     axis: jax.Array,
     residual: jax.Array,
     corrected: jax.Array,
+    level: jax.Array,
     weight: jax.Array,
     spans: Spans,
     placed: Placed,
@@ -213,6 +218,7 @@ def fit_kinks(
     Args:
       axis, residual, weight: ``(n,)`` sorted rows.
       corrected: ``(n,)`` residuals that the regions' corrections leave.
+      level: ``(2, R)`` bool, ends up to which the correction is level: such a one does not vanish.
       spans, placed: regions and their ends.
       num_rows: rows in use.
       inflation: rows that count as one.
@@ -228,9 +234,10 @@ def fit_kinks(
     count = jnp.maximum(whole[0], 1.0)
     variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
     variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)
-    rival = jnp.minimum(jump, (1 + _CURVED) * whole[9])
+    price = variance * jnp.log(count)
+    by_terms = jnp.where(level, whole[9] - _LEVEL * price, (1 + _CURVED) * whole[9])
     # Schwarz: a jump has one parameter more, and a kink is what most laws end with.
-    is_kink = (best <= rival + variance * jnp.log(count)) & spans.present[None]
+    is_kink = (best <= jnp.minimum(jump, by_terms) + price) & spans.present[None]
     cut = best + _KINK_95 * variance
     chosen = jnp.argmin(profile, -1)
     soft = jnp.take_along_axis(left, chosen[..., None, None], axis=2)[..., 0, :]

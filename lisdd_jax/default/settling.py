@@ -20,6 +20,10 @@ _SOFT_SHARE = 0.5
 less than a sixteenth of its value at the place (``(w / 2)^2 / 4 w`` of ``w / 4 + w / 2``)."""
 
 
+_LEVEL = 0.9
+"""Share of its root mean square that a correction has at an end up to which it is level."""
+
+
 class Settled(NamedTuple):
     """The final ends, and which rows serve what.
 
@@ -79,6 +83,30 @@ def _corrected(region: OpenRegions, correction: jax.Array, inside: jax.Array) ->
     return region.residual - jnp.sum(jnp.where(inside, correction, 0.0), axis=0)
 
 
+def _doubtful(
+    rows: Ordered, spans: Spans, place: jax.Array, interval: jax.Array, soft: jax.Array
+) -> jax.Array:
+    """Rows ``(n,)`` up to the outer bound of an end, or where a correction sets in: they serve no
+    law for certain."""
+    outer = jnp.stack([interval[0, :, 0], interval[1, :, 1]])
+    begin = jnp.stack([place[0] - _SOFT_SHARE * soft[0], place[1] + _SOFT_SHARE * soft[1]])
+    outer = jnp.stack([jnp.minimum(outer[0], begin[0]), jnp.maximum(outer[1], begin[1])])
+    open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
+    wide = jnp.searchsorted(rows.axis, jnp.where(jnp.isnan(outer), open_end, outer))
+    wide = wide.astype(jnp.int32)
+    return jnp.any(ends.inside(spans, wide[0], wide[1], rows.axis.shape[0]), axis=0)
+
+
+def _is_level(correction: jax.Array, inside: jax.Array, placed: Placed) -> jax.Array:
+    """Whether corrections ``(R, n)`` are as large at their ends as in the region, ``(2, R)``."""
+    count = jnp.maximum(jnp.sum(inside, axis=1), 1).astype(correction.dtype)
+    square = jnp.sum(jnp.where(inside, correction, 0.0) ** 2, axis=1) / count
+    rows = jnp.stack([placed.start, placed.stop - 1])
+    rows = jnp.clip(rows, 0, correction.shape[1] - 1)
+    there = jnp.take_along_axis(correction[None], rows[..., None], axis=2)[..., 0]
+    return there**2 > _LEVEL**2 * square[None]
+
+
 @compiled
 @full_precision
 def settle(
@@ -100,22 +128,23 @@ def settle(
     inflation = look.dependence.rows
     jumps = ends.jump_intervals(placed.gain, placed, spans, variance * inflation)
     correction = placed.coefficients @ rows.columns[:-1]
-    jumped = _corrected(region, correction, ends.inside(spans, placed.start, placed.stop, num))
+    begun = ends.inside(spans, placed.start, placed.stop, num)
     kinks = fit_kinks(
-        rows.axis, region.residual, jumped, region.weight, spans, placed, rows.num_rows, inflation
+        rows.axis,
+        region.residual,
+        _corrected(region, correction, begun),
+        _is_level(correction, begun, placed),
+        region.weight,
+        spans,
+        placed,
+        rows.num_rows,
+        inflation,
     )
     position, place, interval, kink = _place_on_axis(rows, spans, placed, kinks, jumps)
     own = ends.inside(spans, position[0], position[1], num)
     inside = jnp.any(own, axis=0)
-    # Rows between the bounds of an end, or where a correction sets in, serve no law for certain.
     soft = jnp.where(kink, kinks.softness, 0.0)
-    outer = jnp.stack([interval[0, :, 0], interval[1, :, 1]])
-    begin = jnp.stack([place[0] - _SOFT_SHARE * soft[0], place[1] + _SOFT_SHARE * soft[1]])
-    outer = jnp.stack([jnp.minimum(outer[0], begin[0]), jnp.maximum(outer[1], begin[1])])
-    open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
-    wide = jnp.searchsorted(rows.axis, jnp.where(jnp.isnan(outer), open_end, outer))
-    wide = wide.astype(jnp.int32)
-    doubtful = jnp.any(ends.inside(spans, wide[0], wide[1], num), axis=0)
+    doubtful = _doubtful(rows, spans, place, interval, soft)
     window = jnp.any(ends.inside(spans, spans.low, spans.high, num), axis=0)
     sound = jnp.append(clean, False)[look.cells.of_row]
     kept = region.weight > 0

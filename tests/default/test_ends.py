@@ -89,7 +89,7 @@ def test_intervals_of_jumps_cover():
         jump = int(rng.integers(95, 115))
         residual = rng.normal(size=NUM) + np.where(np.arange(NUM) >= jump, 2.0, 0.0)
         _, _, interval = place(jnp.asarray(residual), members((6, 12)), USE)
-        covered += interval[0, 0, 0] <= jump <= interval[0, 0, 1]
+        covered += bool(interval[0, 0, 0] <= jump <= interval[0, 0, 1])
     assert covered / num > 0.95 - 5 * np.sqrt(0.95 * 0.05 / num)
 
 

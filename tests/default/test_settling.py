@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import stages as passes
 
-from lisdd_jax.default import rows
+from lisdd_jax.default import rows, settling
+from lisdd_jax.default.ends import Placed
 from lisdd_jax.default.settling import settle
 
 
@@ -49,3 +50,13 @@ def test_outliers_are_named_in_the_order_of_the_record():
     outlier = np.flatnonzero(np.asarray(settled().outlier))
     assert passes.BAD in outlier
     assert len(outlier) <= 3
+
+
+def test_a_level_correction_ends_in_a_jump():
+    found = settled()
+    assert not np.asarray(found.is_kink).any()
+    inside = jnp.arange(6)[None] >= 2
+    placed = Placed(jnp.array([2]), jnp.array([6]), jnp.zeros((1, 1)), jnp.zeros((1, 7)))
+    growing = jnp.array([[9.0, 9.0, 0.1, 1.0, 2.0, 3.0]])
+    assert settling._is_level(growing, inside, placed)[:, 0].tolist() == [False, True]
+    assert settling._is_level(2 + 0 * growing, inside, placed)[:, 0].tolist() == [True, True]
