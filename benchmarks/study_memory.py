@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.config import PublishedConfig
+from lisdd_jax.numerics import memory
 from lisdd_jax.study.engine import machine, release_programs, run_study
 from lisdd_jax.study.experiments import metrics, pipeline, scenarios
 
@@ -76,7 +77,7 @@ def resident() -> float:
 
 def trimmed() -> float:
     gc.collect()
-    machine.return_free_memory()
+    memory.return_free_memory()
     return resident()
 
 

@@ -90,6 +90,15 @@ class Dataset:
         cell = jnp.where(used, self.cell[rows], self.num_cells)
         return dataclasses.replace(self, **taken, mask=used, cell=cell)
 
+    def without_rows(self) -> "Dataset":
+        """What is known of the data set beside its rows: they need memory as long as it is held."""
+        per_row = ("design", "response", "axis", "features", "mask", "cell", "basis", "centered")
+        rows = {name: getattr(self, name) for name in per_row}
+        empty: dict[str, Any] = {
+            name: np.zeros((0, *part.shape[1:]), part.dtype) for name, part in rows.items()
+        }
+        return dataclasses.replace(self, **empty)
+
     def restrict(self, mask: jax.Array) -> "Dataset":
         """The same rows with only those in ``mask (n,)`` in use."""
         return self.take(jnp.arange(self.mask.shape[0]), self.mask & mask)

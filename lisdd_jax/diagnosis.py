@@ -10,7 +10,8 @@ import numpy as np
 from lisdd_jax import dataset
 from lisdd_jax.config import Config, PublishedConfig, check_config
 from lisdd_jax.default import method as default
-from lisdd_jax.numerics.compilation import compiled, is_quick
+from lisdd_jax.default import programs
+from lisdd_jax.numerics.compilation import compiled, describe_call, made_ahead
 from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published import method as published
@@ -21,6 +22,12 @@ METHODS: dict[type, Callable[..., Diagnosis]] = {
     PublishedConfig: published.run,
 }
 """What runs under settings of a type."""
+
+_MAKE_AHEAD: dict[type, Callable[..., None]] = {
+    Config: programs.make_ahead,
+    PublishedConfig: published.make_ahead,
+}
+"""What makes its programs in the background, from shapes."""
 
 
 def run(key: jax.Array, arrays: dict[str, Any], config: Config | PublishedConfig) -> Diagnosis:
@@ -42,24 +49,32 @@ _diagnose = jax.jit(full_precision(run))
 _prepare = compiled(full_precision(dataset.prepare))
 
 
+def _plan(key: jax.Array, arrays: dict[str, Any], config: Config | PublishedConfig) -> None:
+    """Make the programs of ``_run_once`` in the background."""
+    _MAKE_AHEAD[type(config)](key, *_prepare.ahead(**arrays), config)
+
+
 def _run_once(
     key: jax.Array, arrays: dict[str, Any], config: Config | PublishedConfig
 ) -> Diagnosis:
     """``run`` where all values are known: rows are padded, so that near tables share programs.
 
     Stages are compiled one by one, and quickly where rows are few; small work of the default method
-    runs in NumPy. On many rows the published method is one program.
+    runs in NumPy.
     """
     num_rows = arrays["response"].shape[0]
-    arrays = dataset.pad_rows(arrays)
-    if isinstance(config, PublishedConfig) and not is_quick(arrays):
-        found = _diagnose(key, arrays, config)
-    else:
-        data, status = _prepare(**arrays)
-        # As silent as a trace: what is undefined ends in a status.
-        with np.errstate(all="ignore"):
-            found = METHODS[type(config)](key, data, status, config)
-    found = dataclasses.replace(found, outliers=np.asarray(found.outliers)[:num_rows])
+    # Rows are dropped as soon as they stand in another form: of many, each copy counts.
+    given, arrays = arrays, dataset.pad_rows(arrays)
+    given.clear()
+    task = describe_call(run, (key, arrays, config), {})
+    # As silent as a trace: what is undefined ends in a status.
+    with made_ahead(task, lambda: _plan(key, arrays, config)), np.errstate(all="ignore"):
+        prepared = list(_prepare(**arrays))
+        arrays.clear()
+        status = prepared.pop()
+        found = METHODS[type(config)](key, prepared.pop(), status, config)
+    outliers: Any = np.asarray(found.outliers)[:num_rows]
+    found = dataclasses.replace(found, outliers=outliers)
     return jax.device_put(found)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import pickle
 import platform
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -19,7 +20,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from lisdd_jax import files
 from lisdd_jax.numerics import compilation
 
-_SUFFIX = ".program"
+_SUFFIX, _TASK_SUFFIX = ".program", ".task"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -66,6 +67,7 @@ class ProgramStore:
         """Keep them in ``folder``."""
         self._folder = folder
         self._loaded: dict[str, Callable[..., Any]] = {}
+        self._untried: dict[str, Callable[..., Any] | None] = {}
 
     def fetch(self, description: str, lower: Callable[[], Any]) -> Callable[..., Any]:
         """The program of a description.
@@ -74,15 +76,35 @@ class ProgramStore:
           description: function, settings, types and shapes.
           lower: lowers it where it has to be compiled.
         """
-        name = _hash(description, _options(), *_surroundings()).hex()
+        path = self._path(description, _SUFFIX)
+        name = path.stem
         if name not in self._loaded:
-            path = self._folder / f"{name}{_SUFFIX}"
-            found = _load(path)
+            found = self._untried.pop(name) if name in self._untried else _load(path)
             if found is None:
                 self._loaded[name] = _make(path, lower)
             else:
                 self._loaded[name] = self._tried(name, path, found, lower)
         return self._loaded[name]
+
+    def load(self, description: str) -> None:
+        """Have the program of a description at hand where there is a file of it."""
+        path = self._path(description, _SUFFIX)
+        if path.stem not in self._loaded:
+            self._untried[path.stem] = _load(path)
+
+    def recall(self, task: str) -> list[str]:
+        """Descriptions of the programs that a task took before; none where one is not kept."""
+        kept = _read(self._path(task, _TASK_SUFFIX))
+        found = [] if kept is None else kept.decode().split("\0")
+        return found if all(self._path(name, _SUFFIX).exists() for name in found) else []
+
+    def note(self, task: str, descriptions: list[str]) -> None:
+        """Note the programs that a task took."""
+        _write(self._path(task, _TASK_SUFFIX), "\0".join(descriptions).encode())
+
+    def _path(self, description: str, suffix: str) -> Path:
+        name = _hash(description, _options(), *_surroundings()).hex()
+        return self._folder / f"{name}{suffix}"
 
     def _tried(
         self, name: str, path: Path, found: Callable[..., Any], lower: Callable[[], Any]
@@ -105,32 +127,51 @@ class ProgramStore:
 def _make(path: Path, lower: Callable[[], Any]) -> Callable[..., Any]:
     """Compile a program and keep it in a file."""
     lowered = lower()
-    with _without_cache_of_jax():
+    with _cache_of_jax.absent():
         program = lowered.compile()
     _save(path, program)
     return program
 
 
-@contextlib.contextmanager
-def _without_cache_of_jax() -> Iterator[None]:
-    """An executable that JAX took from its own cache cannot be written whole a second time."""
-    before = jax.config.values["jax_enable_compilation_cache"]
-    jax.config.update("jax_enable_compilation_cache", False)
-    compilation_cache.reset_cache()
-    try:
-        yield
-    finally:
-        jax.config.update("jax_enable_compilation_cache", before)
+class _CacheOfJax:
+    """JAX's own cache, which several threads may do without at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._absences = 0
+        self._before: Any = None
+
+    @contextlib.contextmanager
+    def absent(self) -> Iterator[None]:
+        """An executable that JAX took from its cache cannot be written whole a second time."""
+        with self._lock:
+            if self._absences == 0:
+                self._before = jax.config.values["jax_enable_compilation_cache"]
+                self._enable(False)
+            self._absences += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._absences -= 1
+                if self._absences == 0:
+                    self._enable(self._before)
+
+    @staticmethod
+    def _enable(value: bool) -> None:
+        jax.config.update("jax_enable_compilation_cache", value)
         compilation_cache.reset_cache()
+
+
+_cache_of_jax = _CacheOfJax()
 
 
 def _load(path: Path) -> Callable[..., Any] | None:
     """The program in a file; None where there is none that this process can run."""
+    body = _read(path)
+    if body is None:
+        return None
     try:
-        content = path.read_bytes()
-        digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        if hashlib.sha256(body).digest() != digest:
-            return None
         return serialize_executable.deserialize_and_load(*pickle.loads(body))
     # Whatever a file holds, the program can be made again.
     except Exception:
@@ -140,10 +181,26 @@ def _load(path: Path) -> Callable[..., Any] | None:
 def _save(path: Path, program: Any) -> None:
     try:
         body = pickle.dumps(serialize_executable.serialize(program))
-        files.write_whole(path, hashlib.sha256(body).digest() + body)
-    # A backend may not serialise, a folder may be full: the next process then compiles again.
+    # A backend may not serialise: the next process then compiles again.
     except Exception:
         return
+    _write(path, body)
+
+
+def _read(path: Path) -> bytes | None:
+    """What ``_write`` wrote in a file; None where it is not there or not whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    return body if hashlib.sha256(body).digest() == digest else None
+
+
+def _write(path: Path, body: bytes) -> None:
+    # A folder may be full: the next process then does the work again.
+    with contextlib.suppress(OSError):
+        files.write_whole(path, hashlib.sha256(body).digest() + body)
 
 
 def _hash(*parts: str) -> bytes:

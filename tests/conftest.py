@@ -15,6 +15,7 @@ import hypothesis
 import jax
 import pytest
 
+from lisdd_jax.numerics import memory
 from lisdd_jax.study.engine import machine, release_programs
 
 jax.config.update("jax_enable_x64", True)
@@ -56,7 +57,7 @@ def bounded_memory() -> Iterator[None]:
         release_programs()
         jax.clear_caches()
         gc.collect()
-        machine.return_free_memory()
+        memory.return_free_memory()
 
 
 @pytest.fixture(scope="session")

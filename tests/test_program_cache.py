@@ -1,3 +1,4 @@
+import concurrent.futures
 import subprocess
 import sys
 
@@ -131,3 +132,31 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path):
     missing = tmp_path / "file" / "below"
     (tmp_path / "file").write_text("no folder")
     assert fetch(missing, lower) == [0.0, 2.0, 4.0]
+
+
+def test_a_task_knows_its_programs_while_all_are_kept(tmp_path):
+    lower = Counted()
+    fetch(tmp_path, lower, "first")
+    fetch(tmp_path, lower, "second")
+    store = ProgramStore(tmp_path)
+    assert store.recall("both") == []
+    store.note("both", ["first", "second"])
+    later = ProgramStore(tmp_path)
+    assert later.recall("both") == ["first", "second"]
+    later.load("first")
+    assert later.fetch("first", lower)(VALUES).tolist() == [0.0, 2.0, 4.0]
+    assert lower.times == 2
+    for path in tmp_path.glob("*.program"):
+        path.unlink()
+        break
+    assert ProgramStore(tmp_path).recall("both") == []
+
+
+def test_threads_may_make_programs_at_the_same_time(tmp_path):
+    before = jax.config.values["jax_enable_compilation_cache"]
+    store, lower = ProgramStore(tmp_path), Counted()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda i: store.fetch(f"program {i}", lower), range(8)))
+    assert [program(VALUES).tolist() for program in made] == [[0.0, 2.0, 4.0]] * 8
+    assert jax.config.values["jax_enable_compilation_cache"] == before
+    assert len(list(tmp_path.iterdir())) == 8

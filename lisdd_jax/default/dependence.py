@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells
 from lisdd_jax.default.correlations import Correlations
@@ -101,6 +102,13 @@ def _sharing(within: jax.Array, across: jax.Array) -> Sharing:
 
 def share_of_record(rho: jax.Array, cell: jax.Array, order: jax.Array) -> Sharing:
     """Sharing by an autoregression in the record; ``cell`` and ``order (n,)`` of sorted rows."""
+    zero = jnp.zeros((), rho.dtype)
+    return lax.cond(
+        rho > 0, lambda: _share_of_record(rho, cell, order), lambda: _sharing(zero, zero)
+    )
+
+
+def _share_of_record(rho: jax.Array, cell: jax.Array, order: jax.Array) -> Sharing:
     num, dtype = cell.shape[0], rho.dtype
     total, chance, chance_near = _shares(cell, dtype)
     record = jnp.zeros_like(cell).at[order].set(cell)

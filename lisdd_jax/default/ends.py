@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.default.cells import SortedCells
+from lisdd_jax.default.sums import sum_pieces
 from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 NUM_REACH = 2
@@ -66,7 +67,12 @@ def spans_of_runs(inside: jax.Array, cells: SortedCells) -> Spans:
 
 def inside(spans: Spans, start: jax.Array, stop: jax.Array, num: int) -> jax.Array:
     """Rows of the regions, ``(R, num)`` bool."""
-    row = jnp.arange(num, dtype=jnp.int32)[None]
+    return _within(spans, start, stop, jnp.arange(num, dtype=jnp.int32))
+
+
+def _within(spans: Spans, start: jax.Array, stop: jax.Array, row: jax.Array) -> jax.Array:
+    """Whether rows ``(n,)`` lie in the regions, ``(R, n)`` bool."""
+    row = row[None]
     return (row >= start[:, None]) & (row < stop[:, None]) & spans.present[:, None]
 
 
@@ -83,6 +89,14 @@ class Placed(NamedTuple):
     stop: jax.Array
     coefficients: jax.Array
     gain: jax.Array
+
+
+class _Turn(NamedTuple):
+    """Turns made, where they led, and whether an end moved in the last."""
+
+    num: jax.Array
+    placed: Placed
+    moved: jax.Array
 
 
 def _cut_off(residual: jax.Array, bound: jax.Array) -> jax.Array:
@@ -126,28 +140,43 @@ def place_ends(
     both = use[:, :, None] & use[:, None, :]
 
     def fit(start: jax.Array, stop: jax.Array) -> jax.Array:
-        rows = jnp.where(inside(spans, start, stop, num), weight[None], 0.0)
-        rows = jnp.where(shared, jnp.sum(rows, axis=0, keepdims=True), rows)
-        weighted = rows[:, None] * columns[None]
-        gram = jnp.where(both, weighted @ columns.T, 0.0)
-        moment = jnp.where(use, weighted @ residual, 0.0)
+        def products(
+            live: jax.Array, row: jax.Array, columns: jax.Array, *rest: jax.Array
+        ) -> jax.Array:
+            residual, weight = rest
+            rows = jnp.where(_within(spans, start, stop, row) & live[None], weight[None], 0.0)
+            rows = jnp.where(shared, jnp.sum(rows, axis=0, keepdims=True), rows)
+            weighted = rows[:, None] * columns[None]
+            return jnp.concatenate([weighted @ columns.T, (weighted @ residual)[..., None]], -1)
+
+        row = jnp.arange(num, dtype=jnp.int32)
+        every = jnp.ones(num, bool)
+        sums = sum_pieces(products, every, row, columns, residual, weight)
+        gram, moment = jnp.where(both, sums[..., :-1], 0.0), jnp.where(use, sums[..., -1], 0.0)
         return small_systems.solve(gram, moment, tolerances.gram(residual.dtype)).solution
 
-    def turn(_: int, state: Placed) -> Placed:
-        coefficients = fit(state.start, state.stop)
+    def turn(state: _Turn) -> _Turn:
+        before = state.placed
+        coefficients = fit(before.start, before.stop)
         left = _cut_off(residual, bound)[None]
         gained = left - _cut_off(residual[None] - coefficients @ columns, bound[None])
         gain = extremes.running_sum(gained)
-        ahead = allowed & (position > state.start[:, None])
+        ahead = allowed & (position > before.start[:, None])
         stop = extremes.first_max(jnp.where(ahead, gain + tail, -jnp.inf)).astype(jnp.int32)
         behind = allowed & (position < stop[:, None])
         start = extremes.first_max(jnp.where(behind, head - gain, -jnp.inf)).astype(jnp.int32)
         start, stop = (jnp.where(spans.present, end, 0) for end in (start, stop))
-        return Placed(start, stop, coefficients, gain)
+        moved = jnp.any((start != before.start) | (stop != before.stop))
+        return _Turn(state.num + 1, Placed(start, stop, coefficients, gain), moved)
+
+    def goes_on(state: _Turn) -> jax.Array:
+        # Ends that stayed would stay again.
+        return state.moved & (state.num < _NUM_TURNS)
 
     zero = jnp.zeros((use.shape[0], num + 1), residual.dtype)
     nothing = jnp.zeros(use.shape, residual.dtype)
-    return jax.lax.fori_loop(0, _NUM_TURNS, turn, Placed(*begin, nothing, zero))
+    first = _Turn(jnp.int32(0), Placed(*begin, nothing, zero), jnp.ones((), bool))
+    return jax.lax.while_loop(goes_on, turn, first).placed
 
 
 def jump_intervals(gain: jax.Array, placed: Placed, spans: Spans, variance: jax.Array) -> jax.Array:

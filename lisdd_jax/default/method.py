@@ -29,7 +29,7 @@ from lisdd_jax.default.form import (
     own_change,
 )
 from lisdd_jax.default.layout import ColumnLayout
-from lisdd_jax.default.ordering import Ordered, order_rows, rounding_size
+from lisdd_jax.default.ordering import Ordered, order_known, order_rows, rounding_size
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
@@ -104,7 +104,11 @@ def _find_form(
     if xp is np:
         for _ in range(_NUM_TURNS):
             placed, form = turn(use, shared, begin)
+            before = (use, shared, *begin)
             use, shared, begin = form.use, form.shared, (placed.start, placed.stop)
+            # What begins as it ended would end so again.
+            if all(map(np.array_equal, before, (use, shared, *begin))):
+                break
         return placed, form
 
     def body(_: int, state: Any) -> Any:
@@ -119,7 +123,7 @@ def _find_form(
 
 
 @compiled
-def _rounding_variance(data: Dataset, ordered: Ordered, keep: jax.Array) -> jax.Array:
+def rounding_variance(data: Dataset, ordered: Ordered, keep: jax.Array) -> jax.Array:
     """Variance, in the working unit, at which residuals are rounding errors; 1 for zeros.
 
     They are differences of responses, and their sums of squares differences of those of the kept
@@ -147,14 +151,15 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     known = is_known((key, data, config))
     config = to_host(config)
     layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
-    live = order_rows(key, data)
+    live = order_rows(key, data, order_known(data) if known else None)
     # What is searched for is discrete, and carries no derivative; final sums are of live rows.
     ordered = live if known else lax.stop_gradient(live)
     look = first_look.look(ordered, layout)
     unit = to_host(ordered.unit)
-    floor = to_host(
-        _rounding_variance(data if known else lax.stop_gradient(data), ordered, look.keep)
-    )
+    exact = data if known else lax.stop_gradient(data)
+    floor = to_host(rounding_variance(exact, ordered, look.keep))
+    if known:
+        data = data.without_rows()
     state = Known(to_host(look), floor, config.negligible / unit, config.alpha)
 
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:

@@ -5,6 +5,7 @@ pairs of columns never exist for all rows at once.
 """
 
 import itertools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,36 @@ from lisdd_jax.numerics import cell_sums
 
 _PIECE = 1 << 15
 """Rows whose products exist at once."""
+
+
+def sum_pieces(
+    total: Callable[..., jax.Array], live: jax.Array, *arrays: jax.Array | None
+) -> jax.Array:
+    """``total(live, *arrays)`` as a sum over pieces of the rows where there are many.
+
+    Args:
+      total: gives sums over rows, in which those that are not live count nothing.
+      live: ``(n,)`` bool.
+      *arrays: ``(..., n)``, or None.
+    """
+    num = live.shape[0]
+    if num <= 2 * _PIECE:
+        return total(live, *arrays)
+    place = jnp.arange(_PIECE, dtype=jnp.int32)
+
+    def add(carry: jax.Array, begin: jax.Array) -> tuple[jax.Array, None]:
+        # The last piece reaches back over rows that are counted already.
+        first = jnp.minimum(begin, num - _PIECE)
+
+        def cut(values: jax.Array) -> jax.Array:
+            return lax.dynamic_slice_in_dim(values, first, _PIECE, axis=-1)
+
+        parts = (None if values is None else cut(values) for values in arrays)
+        return carry + total(cut(live) & (place >= begin - first), *parts), None
+
+    whole = jax.eval_shape(total, live, *arrays)
+    begins = jnp.arange(0, num, _PIECE, dtype=jnp.int32)
+    return lax.scan(add, jnp.zeros(whole.shape, whole.dtype), begins)[0]
 
 
 def sum_products(
@@ -31,32 +62,18 @@ def sum_products(
     Returns:
       ``(num_cells, m, m)`` symmetric.
     """
-    size, num = columns.shape
+    size = columns.shape[0]
     pairs = list(itertools.combinations_with_replacement(range(size), 2))
     first, second = (np.array(side) for side in zip(*pairs, strict=True))
-    left = columns if weights is None else columns * weights[None]
 
-    def total(left: jax.Array, right: jax.Array, cell: jax.Array) -> jax.Array:
-        products = (left[first] * right[second]).T
-        return cell_sums.cell_totals(products, cell, num_cells)
+    def total(
+        live: jax.Array, columns: jax.Array, cell: jax.Array, weights: jax.Array | None
+    ) -> jax.Array:
+        left = columns if weights is None else columns * weights[None]
+        products = (left[first] * columns[second]).T
+        return cell_sums.cell_totals(products, jnp.where(live, cell, num_cells), num_cells)
 
-    if num <= 2 * _PIECE:
-        totals = total(left, columns, cell)
-    else:
-        pieces = -(-num // _PIECE)
-        rest = pieces * _PIECE - num
-
-        def split(values: jax.Array, fill: int) -> jax.Array:
-            padded = jnp.pad(values, ((0, 0), (0, rest)), constant_values=fill)
-            return jnp.swapaxes(padded.reshape(values.shape[0], pieces, _PIECE), 0, 1)
-
-        def add(carry: jax.Array, piece: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
-            left, right, cell = piece
-            return carry + total(left, right, cell[0]), None
-
-        start = jnp.zeros((num_cells, len(pairs)), columns.dtype)
-        parts = (split(left, 0), split(columns, 0), split(cell[None], num_cells))
-        totals = lax.scan(add, start, parts)[0]
+    totals = sum_pieces(total, jnp.ones(cell.shape, bool), columns, cell, weights)
     place = np.zeros((size, size), np.int32)
     place[first, second] = place[second, first] = np.arange(len(pairs))
     return totals[:, place]

@@ -4,16 +4,26 @@ Compiling takes most of the time of a first answer, and its result runs once. Wh
 and arrays are small, programs are therefore compiled without the optimisations that cost the
 compiler more than they save such a run. Under a user's own trace nothing is chosen here: the outer
 program is compiled as its owner says.
+
+XLA compiles without holding the interpreter. Where the shapes of a whole chain of programs are
+known before the first runs, all are traced at once and compiled in the background
+(``made_ahead``). That is a matter of time alone: a program whose shapes turn out otherwise, or that
+could not be made, is compiled when it is called, and raises there what it has to raise.
 """
 
+import concurrent.futures
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import jax
 
 from lisdd_jax.numerics.hosted import is_known
+from lisdd_jax.numerics.memory import return_free_memory
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,6 +37,8 @@ _QUICK_ON_CPU: dict[str, Any] = {
     "xla_llvm_disable_expensive_passes": True,
     # The older way to compile loops takes half the time.
     "xla_cpu_use_fusion_emitters": False,
+    # Several programs are compiled at once, so that parts of one need not be.
+    "xla_cpu_parallel_codegen_split_count": 1,
 }
 
 
@@ -62,6 +74,18 @@ class Store(Protocol):
         """The program of a description; ``lower()`` where it has to be compiled."""
         ...
 
+    def load(self, description: str) -> None:
+        """Have the program of a description at hand where it is kept."""
+        ...
+
+    def recall(self, task: str) -> list[str]:
+        """Descriptions of the programs that a task took before; none where it is not known."""
+        ...
+
+    def note(self, task: str, descriptions: list[str]) -> None:
+        """Note the programs that a task took."""
+        ...
+
 
 _stores: list[Store] = []
 
@@ -69,19 +93,173 @@ _stores: list[Store] = []
 def keep_programs(store: Store | None) -> None:
     """Keep programs that are compiled quickly in a store from now on; None for no longer."""
     _stores[:] = [] if store is None else [store]
+    _tasks_begun.clear()
 
 
-def _describe(function: Callable[..., Any], arguments: Any, options: dict[str, Any]) -> str:
-    """What a program depends on: its function, and types and shapes of its arguments."""
+def describe_call(function: Callable[..., Any], arguments: Any, options: dict[str, Any]) -> str:
+    """What a program depends on: its function, and types and shapes of its arguments.
+
+    Args:
+      function: of the program.
+      arguments: its arguments, known or ``jax.ShapeDtypeStruct``.
+      options: what else it depends on.
+    """
     leaves, tree = jax.tree.flatten(arguments)
-    types = [(str(jax.typeof(leaf)), getattr(leaf, "weak_type", False)) for leaf in leaves]
+    types = [(str(kind), kind.weak_type) for kind in map(_type_of, leaves)]
     return f"{function.__module__}.{function.__qualname__} {tree} {types} {options}"
 
 
+def _type_of(leaf: Any) -> Any:
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jax.core.ShapedArray(leaf.shape, leaf.dtype, weak_type=bool(leaf.weak_type))
+    return jax.typeof(leaf)
+
+
+class _Background:
+    """Work of a task that goes on beside it, and the programs that the task took."""
+
+    def __init__(self, pool: concurrent.futures.Executor) -> None:
+        self._pool = pool
+        self._begun: dict[str, concurrent.futures.Future[Any]] = {}
+        self.taken: list[str] = []
+
+    def begin(self, description: str, work: Callable[[], Any]) -> None:
+        """Start to make a program, once."""
+        if description in self._begun:
+            return
+        self._begun[description] = self._pool.submit(work)
+
+    def await_program(self, description: str) -> None:
+        """Wait until a program is made, or has failed, which its call will then do as well."""
+        self.taken.append(description)
+        begun = self._begun.pop(description, None)
+        if begun is not None:
+            concurrent.futures.wait([begun])
+
+    def await_all(self) -> None:
+        """Wait until all programs are made: the compiler and many rows want memory in turn."""
+        concurrent.futures.wait(self._begun.values())
+
+
+_background: ContextVar[_Background | None] = ContextVar("background", default=None)
+_tasks_begun: set[str] = set()
+_MOST_WORKERS = 8
+
+
+@contextlib.contextmanager
+def made_ahead(task: str, plan: Callable[[], Any]) -> Iterator[None]:
+    """Make the programs of the calls inside in the background, the first time in this process.
+
+    Args:
+      task: a description of all the calls.
+      plan: calls ``ahead`` of the programs; not needed where a store knows those of the task.
+    """
+    if task in _tasks_begun:
+        yield
+        return
+    _tasks_begun.add(task)
+    # On fewer than two cores the compiler still works while a program runs or a file is read.
+    workers = min(max(os.cpu_count() or 1, 2), _MOST_WORKERS)
+    pool = concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="lisdd_jax_compiler")
+    background = _Background(pool)
+    token = _background.set(background)
+    try:
+        known = [name for store in _stores for name in store.recall(task)]
+        for name in known:
+            background.begin(name, functools.partial(_stores[0].load, name))
+        if not known:
+            plan()
+        yield
+        taken = list(dict.fromkeys(background.taken))
+        if _stores and taken != known:
+            _stores[0].note(task, taken)
+    finally:
+        _background.reset(token)
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _compile_in_full(lowered: Any) -> None:
+    """Compile for many rows, which may need the memory that the compiler has done with."""
+    lowered.compile()
+    return_free_memory()
+
+
+class CompiledFunction(Generic[P, T]):
+    """A function that is compiled quickly where values are known and few, and in full elsewhere."""
+
+    def __init__(self, function: Callable[P, T], static_argnames: Sequence[str]) -> None:
+        """Compile ``function`` with ``static_argnames`` as for ``jax.jit``."""
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._static = static_argnames
+        self._names = list(inspect.signature(function).parameters)
+        self._in_full = jax.jit(function, static_argnames=static_argnames)
+
+    @functools.cached_property
+    def _quickly(self) -> Any:
+        # Made on the first call, since asking for the device on import would settle it.
+        options = quick_options()
+        if not options:
+            return self._in_full
+        return jax.jit(
+            self._function, static_argnames=self._static, compiler_options=quick_options()
+        )
+
+    def _split(self, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any], str]:
+        """Arguments that are not static, by position and by name; what describes the program."""
+        # Positions beyond the names belong to ``*args``. A program takes no static arguments.
+        names = self._names
+        named = {names[i] if i < len(names) else str(i): arg for i, arg in enumerate(args)}
+        fixed = {k: v for k, v in (named | kwargs).items() if k in self._static}
+        taken = [arg for name, arg in named.items() if name not in self._static]
+        moving = {name: arg for name, arg in kwargs.items() if name not in self._static}
+        settings = {"static": fixed, **quick_options()}
+        return taken, moving, describe_call(self._function, (taken, moving), settings)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The value of the function."""
+        background = _background.get()
+        quick = is_quick((args, kwargs))
+        if background is not None and is_known((args, kwargs)):
+            if not quick:
+                background.await_all()
+            background.await_program(self._split(args, kwargs)[2])
+        if not quick:
+            return self._in_full(*args, **kwargs)
+        if not _stores:
+            return self._quickly(*args, **kwargs)
+        taken, moving, described = self._split(args, kwargs)
+        fetched = _stores[0].fetch(described, lambda: self._quickly.lower(*args, **kwargs))
+        return fetched(*taken, **moving)
+
+    def ahead(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the program of such arguments in the background of the task that goes on.
+
+        Args:
+          *args, **kwargs: as for a call, or ``jax.ShapeDtypeStruct`` in place of arrays.
+
+        Returns:
+          The shapes of the value.
+        """
+        background = _background.get()
+        quick = is_quick((args, kwargs))
+        traced = (self._quickly if quick else self._in_full).trace(*args, **kwargs)
+        if background is not None:
+            described = self._split(args, kwargs)[2]
+            lowered = traced.lower()
+            work = lowered.compile if quick else functools.partial(_compile_in_full, lowered)
+            if quick and _stores:
+                work = functools.partial(_stores[0].fetch, described, lambda: lowered)
+            background.begin(described, work)
+        return traced.out_info
+
+
 @overload
-def compiled(function: Callable[P, T]) -> Callable[P, T]: ...
+def compiled(function: Callable[P, T]) -> CompiledFunction[P, T]: ...
 @overload
-def compiled(*, static_argnames: Sequence[str]) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+def compiled(
+    *, static_argnames: Sequence[str]
+) -> Callable[[Callable[P, T]], CompiledFunction[P, T]]: ...
 def compiled(function: Any = None, *, static_argnames: Sequence[str] = ()) -> Any:
     """``jax.jit`` that compiles quickly where values are known and few.
 
@@ -91,35 +269,4 @@ def compiled(function: Any = None, *, static_argnames: Sequence[str] = ()) -> An
     """
     if function is None:
         return functools.partial(compiled, static_argnames=static_argnames)
-    in_full = jax.jit(function, static_argnames=static_argnames)
-
-    @functools.cache
-    def quickly() -> Any:
-        # Made on the first call, since asking for the device on import would settle it.
-        options = quick_options()
-        if not options:
-            return in_full
-        return jax.jit(function, static_argnames=static_argnames, compiler_options=options)
-
-    names = list(inspect.signature(function).parameters)
-
-    def from_store(store: Store, args: Any, kwargs: Any) -> Any:
-        program = quickly()
-        # Positions beyond the names belong to ``*args``. A program takes no static arguments.
-        named = {names[i] if i < len(names) else str(i): arg for i, arg in enumerate(args)}
-        fixed = {k: v for k, v in (named | kwargs).items() if k in static_argnames}
-        taken = [arg for name, arg in named.items() if name not in static_argnames]
-        moving = {name: arg for name, arg in kwargs.items() if name not in static_argnames}
-        described = _describe(function, (taken, moving), {"static": fixed, **quick_options()})
-        fetched = store.fetch(described, lambda: program.lower(*args, **kwargs))
-        return fetched(*taken, **moving)
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not is_quick((args, kwargs)):
-            return in_full(*args, **kwargs)
-        if _stores:
-            return from_store(_stores[0], args, kwargs)
-        return quickly()(*args, **kwargs)
-
-    return call
+    return CompiledFunction(function, static_argnames)

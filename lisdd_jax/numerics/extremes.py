@@ -19,8 +19,10 @@ def _by_loop(
         carry = step(carry, value)
         return carry, carry
 
-    begin = jnp.full(values.shape[:-1], start, values.dtype)
-    return jnp.moveaxis(lax.scan(body, begin, jnp.moveaxis(values, -1, 0))[1], 0, -1)
+    begin = jnp.full((), start, values.dtype)
+    # Row by row: side by side they would be turned over in memory, twice.
+    rows = lax.map(lambda row: lax.scan(body, begin, row)[1], values.reshape(-1, values.shape[-1]))
+    return rows.reshape(values.shape)
 
 
 def running_sum(values: jax.Array) -> jax.Array:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 from jax import lax
 
 State = TypeVar("State")
@@ -65,5 +64,8 @@ def safe_root(values: Any) -> Any:
 def log_ndtr(values: Any) -> Any:
     """Log of the normal distribution function."""
     if isinstance(values, np.ndarray | np.generic):
-        return scipy.special.log_ndtr(values)
+        # Imported here, it takes its quarter of a second while programs are compiled.
+        from scipy import special
+
+        return special.log_ndtr(values)
     return jax.scipy.special.log_ndtr(values)

@@ -22,7 +22,7 @@ from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published.certificate import certify
 from lisdd_jax.published.form import Terms, choose_each, choose_terms, make_form
-from lisdd_jax.published.physics import Physics, fit_each, fit_physics
+from lisdd_jax.published.physics import Physics, fit_about, fit_each, search_start
 from lisdd_jax.published.regions import make_cells, make_regions
 from lisdd_jax.results import (
     Certificate,
@@ -126,7 +126,8 @@ def _draw_half(key: jax.Array, data: Dataset, pad: bool) -> _Sample:
     return _Sample((keys[0], keys[2]), (keys[1], keys[3]), halves, data.take(rows, used))
 
 
-_fit = compiled(full_precision(fit_physics))
+_search = compiled(full_precision(search_start))
+_fit = compiled(full_precision(fit_about))
 _choose = compiled(full_precision(choose_terms))
 
 
@@ -156,9 +157,10 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfi
     drawn = _draw_half(key, data, pad=known)
     samples = [data, drawn.half]
     if known:
+        bare = [_without_terms(part) for part in samples]
+        starts = [_search(key, part, config) for key, part in zip(drawn.fits, bare, strict=True)]
         physics = [
-            _fit(key, _without_terms(part), before, config)
-            for key, part in zip(drawn.fits, samples, strict=True)
+            _fit(part, start, before, config) for part, start in zip(bare, starts, strict=True)
         ]
         parts = zip(drawn.choices, samples, physics, strict=True)
         terms = [_choose(*part, config) for part in parts]
@@ -166,6 +168,19 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfi
         physics = fit_each(drawn.fits, samples, before, config)
         terms = choose_each(drawn.choices, samples, physics, config)
     return _conclude(data, drawn.halves, physics, terms, config)
+
+
+def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfig) -> None:
+    """Make the programs of ``run`` in the background, from shapes in place of arrays."""
+    data = dataclasses.replace(data, noise_scale=None)
+    drawn = _draw_half.ahead(key, data, pad=True)
+    samples, physics, terms = [data, drawn.half], [], []
+    for part, start, choice in zip(samples, drawn.fits, drawn.choices, strict=True):
+        bare = _without_terms(part)
+        found = _search.ahead(start, bare, config)
+        physics.append(_fit.ahead(bare, found, before, config))
+        terms.append(_choose.ahead(choice, part, physics[-1], config))
+    _conclude.ahead(data, drawn.halves, physics, terms, config)
 
 
 @compiled

@@ -24,7 +24,7 @@ from lisdd_jax.numerics import scaling
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published import iteration
 from lisdd_jax.statistics.cell_fits import cell_energy, cell_means, fit_cells
-from lisdd_jax.statistics.trimmed.search import search_each
+from lisdd_jax.statistics.trimmed.search import Found, search_each
 from lisdd_jax.status import Status, first_failure, is_failure, nan_where, status_if
 
 _NUM_CANDIDATES = 10
@@ -142,26 +142,40 @@ def fit_each(
     Returns:
       A ``Physics`` for each.
     """
-    starts = search_each(
+    starts = _search_each(keys, samples, config)
+    pairs = zip(samples, starts, strict=True)
+    return [fit_about(data, start, before, config) for data, start in pairs]
+
+
+def _search_each(
+    keys: Sequence[jax.Array], samples: Sequence[Dataset], config: PublishedConfig
+) -> list[Found]:
+    return search_each(
         keys,
         [(data.basis, data.centered, data.mask) for data in samples],
         config.trim,
         num_starts=config.num_starts,
         num_candidates=_NUM_CANDIDATES,
     )
-    found = []
-    for data, start in zip(samples, starts, strict=True):
-        too_few = data.num_rows <= data.design.shape[1] + 1
-        status = first_failure(before, status_if(too_few, Status.TOO_FEW_ROWS), start.status)
-        found.append(fit_from(data, start.solution, status, config))
-    return found
+
+
+def search_start(key: jax.Array, data: Dataset, config: PublishedConfig) -> Found:
+    """The trimmed start of one data set: the first half of ``fit_each``."""
+    return _search_each([key], [data], config)[0]
+
+
+def fit_about(data: Dataset, start: Found, before: jax.Array, config: PublishedConfig) -> Physics:
+    """The clean-regime iteration from a trimmed start: the second half of ``fit_each``."""
+    too_few = data.num_rows <= data.design.shape[1] + 1
+    status = first_failure(before, status_if(too_few, Status.TOO_FEW_ROWS), start.status)
+    return fit_from(data, start.solution, status, config)
 
 
 def fit_physics(
     key: jax.Array, data: Dataset, before: jax.Array, config: PublishedConfig
 ) -> Physics:
     """``fit_each`` for one data set."""
-    return fit_each([key], [data], before, config)[0]
+    return fit_about(data, search_start(key, data, config), before, config)
 
 
 @partial(jax.jit, static_argnames="num_cells")

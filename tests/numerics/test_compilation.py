@@ -1,3 +1,5 @@
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +28,12 @@ class Store:
     def fetch(self, description, lower):
         self.descriptions.append(description)
         return lower().compile()
+
+    def recall(self, task):
+        return []
+
+    def note(self, task, descriptions):
+        self.noted = descriptions
 
 
 @pytest.fixture
@@ -78,3 +86,78 @@ def test_descriptions_tell_programs_apart(store):
     assert len(set(store.descriptions)) == len(store.descriptions) == 6
     total(1 + jnp.arange(4.0), 2)
     assert store.descriptions[-1] == store.descriptions[0]
+
+
+def compiled_in(monkeypatch):
+    """Names of the threads that XLA works in, as they come."""
+    names = []
+
+    def note(event, *_, fun_name="", **__):
+        if event == "/jax/core/compile/backend_compile_duration" and "<lambda>" not in fun_name:
+            names.append(
+                (fun_name, threading.current_thread().name.partition("_compiler")[1] != "")
+            )
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    monkeypatch.setattr(compilation, "_tasks_begun", set())
+    return names, lambda: jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_what_is_made_ahead_is_not_compiled_again(monkeypatch):
+    names, stop = compiled_in(monkeypatch)
+    compilation.quick_options()
+    values = np.arange(7.0)
+
+    def plan():
+        shape = total.ahead(jax.ShapeDtypeStruct((7,), values.dtype), 2)
+        spread.ahead(shape, shape)
+        # Never called, and of no consequence.
+        spread.ahead(shape, shape, shape)
+
+    try:
+        for _ in range(2):
+            with compilation.made_ahead("total and spread", plan):
+                found = total(values, 2)
+                assert float(spread(found, found)) == 0.0
+                # Of another shape than planned: compiled where it is called.
+                assert float(total(values[:6], 2)) == 55.0
+    finally:
+        stop()
+    assert float(found) == 91.0
+    called = [name for name in names if not name[1]]
+    assert called == [("jit(total)", False)]
+    assert sorted(set(names) - set(called)) == [("jit(spread)", True), ("jit(total)", True)]
+
+
+def test_what_cannot_be_compiled_fails_where_it_is_called(monkeypatch):
+    monkeypatch.setattr(compilation, "_tasks_begun", set())
+
+    class Broken(Store):
+        def fetch(self, description, lower):
+            raise RuntimeError("no room")
+
+    compilation.keep_programs(Broken())
+    plan = lambda: total.ahead(jax.ShapeDtypeStruct((9,), jnp.float64), 2)  # noqa: E731
+    try:
+        with compilation.made_ahead("broken", plan):
+            reached = True
+            with pytest.raises(RuntimeError, match="no room"):
+                total(np.arange(9.0), 2)
+    finally:
+        compilation.keep_programs(None)
+    assert reached
+
+
+def test_a_failed_task_leaves_nothing_behind(monkeypatch):
+    monkeypatch.setattr(compilation, "_tasks_begun", set())
+    shape = jax.ShapeDtypeStruct((11,), jnp.float64)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        compilation.made_ahead("interrupted", lambda: total.ahead(shape, 2)),
+    ):
+        raise KeyboardInterrupt
+    for thread in threading.enumerate():
+        if thread.name.startswith("lisdd_jax_compiler"):
+            thread.join(60)
+            assert not thread.is_alive()
+    assert total(jnp.ones(11), 2) == 11.0

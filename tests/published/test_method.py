@@ -1,3 +1,4 @@
+import ahead
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -60,6 +61,13 @@ def test_blocks_enter_by_the_splits_alone():
         np.testing.assert_allclose(found.coefficients, plain.coefficients, rtol=1e-10)
         assert found.cells.flagged.tolist() == plain.cells.flagged.tolist()
         assert found.verdict == Verdict.DISCREPANCY
+
+
+def test_its_programs_are_made_ahead():
+    made, taken = ahead.programs_of(lambda: run(sample.arrays(3)))
+    assert made == taken
+    # The half is padded to the shape of all rows, so that both share their programs.
+    assert len(made) == 6
 
 
 def test_one_block_certifies_nothing():

@@ -1,6 +1,5 @@
 """What this machine offers and what a program needs: its processor, cores and bytes."""
 
-import ctypes
 import os
 import platform
 from pathlib import Path
@@ -98,18 +97,6 @@ def resident_bytes() -> int:
     except (OSError, ValueError):
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def return_free_memory() -> None:
-    """Give what the allocator holds in reserve back to the system, where it can (glibc).
-
-    A compiler asks for hundreds of megabytes in small pieces, which the allocator keeps.
-    """
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, TypeError, AttributeError):
-        return
-    trim(0)
 
 
 def as_memory(num_bytes: float) -> str:

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from lisdd_jax import validation
-from lisdd_jax.study.engine import arguments, assembly, interval_sets, machine
+from lisdd_jax.numerics import memory
+from lisdd_jax.study.engine import arguments, assembly, interval_sets
 from lisdd_jax.study.engine.computation import Computation, Execution
 from lisdd_jax.study.engine.distributed import together
 from lisdd_jax.study.engine.grid import build_grid
@@ -152,7 +153,7 @@ def run_study(
     try:
         together(run)
     finally:
-        machine.return_free_memory()
+        memory.return_free_memory()
     return assembly.result(assembly.merge(tally), cells, num_replications, levels, settings)
 
 

@@ -1,0 +1,53 @@
+"""The programs of a diagnosis, made in the background before the first one runs.
+
+Shapes alone are needed, and those of what runs between the programs on the host follow from the
+numbers of cells, regions and columns. A shape that is not that of the call costs time and nothing
+else (``numerics.compilation``).
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lisdd_jax.config import Config
+from lisdd_jax.dataset import Dataset
+from lisdd_jax.default import first_look, method, rows
+from lisdd_jax.default.cells import MOST_CELLS
+from lisdd_jax.default.final_sums import sum_final
+from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.ordering import order_rows
+from lisdd_jax.default.settling import settle
+
+
+def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> None:
+    """Make the programs of ``method.run``, from shapes in place of arrays.
+
+    Args:
+      key, data, before, config: as for ``method.run``.
+    """
+    del before
+    layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
+    dtype = data.response.dtype
+
+    def of(*shape: int, dtype: Any = dtype) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, dtype)
+
+    columns = layout.num_directions + layout.num_terms
+    flags, cells = of(MOST_CELLS, dtype=bool), of(MOST_CELLS)
+    law, variance, yes = of(layout.num_physics), of(), of(dtype=bool)
+    members = of(config.max_regions, MOST_CELLS, dtype=bool)
+    use = of(config.max_regions, columns, dtype=bool)
+    order = jax.ShapeDtypeStruct(data.axis.shape, jnp.int32)
+    ordered = order_rows.ahead(key, data, order)
+    look = first_look.look.ahead(ordered, layout)
+    region, _ = rows.open_regions.ahead(
+        ordered, look.cells, members, look.keep, law, cells, variance, layout
+    )
+    begin = (region.spans.start, region.spans.stop)
+    placed, _ = rows.move_ends.ahead(ordered, region, use, yes, begin)
+    settled = settle.ahead(ordered, look, region, placed, flags, variance)
+    method.rounding_variance.ahead(data, ordered, look.keep)
+    rows.sum_kept_rows.ahead(ordered, look.cells, look.keep)
+    rows.keep_near_law.ahead(ordered, look, law, flags, cells, layout)
+    sum_final.ahead(ordered, look, region, settled, law, cells, layout, data.num_cells)
