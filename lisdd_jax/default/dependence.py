@@ -30,7 +30,7 @@ _REPEATED = 0.2
 _NEIGHBOURS = 0.06
 """Correlation of neighbouring cells up to which they count as independent."""
 
-_STRONG = 0.75
+_STRONG = 0.7
 """Correlation of neighbours along the axis above which cells cannot show their own noise, so that
 nothing is certified unless blocks are known."""
 
