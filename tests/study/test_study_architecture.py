@@ -12,7 +12,7 @@ from lisdd_jax.study import engine
 FOLDER = Path(engine.__file__).parent
 OWN = "lisdd_jax.study.engine"
 # Helpers that know as little of the method.
-HELPERS = {"lisdd_jax.files", "lisdd_jax.validation"}
+HELPERS = {"lisdd_jax.files", "lisdd_jax.validation", "lisdd_jax.numerics.memory"}
 
 
 def imported(path):
@@ -34,7 +34,7 @@ def test_the_engine_stands_alone(path):
 
 @pytest.mark.parametrize("helper", sorted(HELPERS))
 def test_its_helpers_import_nothing_of_the_package(helper):
-    path = FOLDER.parents[1] / f"{helper.split('.')[1]}.py"
+    path = FOLDER.parents[2].joinpath(*helper.split(".")).with_suffix(".py")
     assert not [name for name in imported(path) if name.startswith("lisdd_jax")]
 
 
