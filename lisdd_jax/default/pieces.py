@@ -2,7 +2,8 @@
 
 The median over cells tells a misfit from dependence; a short table has too few cells for that.
 There two or three straight lines along the axis compete with one line whose errors are an
-autoregression: breaks of many noise scales, which no autoregression makes, decide.
+autoregression, and with a cubic: breaks of many noise scales, which neither an autoregression nor a
+law that bends everywhere makes, decide.
 
 References:
   Schwarz (1978), Estimating the dimension of a model, Annals of Statistics 6.
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.numerics import extremes, tolerances
+from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 MOST_ROWS = 64
 """Rows up to which pieces are tried: beyond, a table has cells enough for their median."""
@@ -84,10 +85,19 @@ def _errors_left(residual: jax.Array, ones: jax.Array) -> jax.Array:
     return jnp.sum((after - rho * before) ** 2) + (1 - rho**2) * residual[0] ** 2
 
 
+def _curve_left(series: _Series) -> jax.Array:
+    """Residual sum of a cubic."""
+    powers = series.place[None] ** jnp.arange(4, dtype=series.place.dtype)[:, None]
+    columns = powers * series.ones[None]
+    gram, moment = columns @ columns.T, columns @ series.residual
+    solved = small_systems.solve(gram, moment, tolerances.gram(gram.dtype))
+    return jnp.sum((series.residual - solved.solution @ columns) ** 2)
+
+
 def breaks_explain(
     axis: jax.Array, response: jax.Array, order: jax.Array, num_rows: jax.Array
 ) -> jax.Array:
-    """Whether breaks along the axis describe a short table decisively better than dependence.
+    """Whether breaks along the axis describe a short table decisively better than what is smooth.
 
     Args:
       axis: ``(n,)`` increasing; rows out of use last.
@@ -117,4 +127,5 @@ def breaks_explain(
 
     # Two coefficients and an autoregression; two coefficients a piece, and the places of breaks.
     pieces = jnp.minimum(criterion(two, 5), criterion(three, 8))
-    return (criterion(errors, 3) - pieces > DECISIVE) & (num_rows <= MOST_ROWS)
+    smooth = jnp.minimum(criterion(errors, 3), criterion(_curve_left(series), 4))
+    return (smooth - pieces > DECISIVE) & (num_rows <= MOST_ROWS)

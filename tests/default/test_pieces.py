@@ -33,7 +33,7 @@ def line_left(axis, response):
 
 
 def criterion(axis, response, order):
-    """Schwarz's criterion of an autoregression about one line, less that of two or three lines."""
+    """Schwarz's criterion of the best smooth description, less that of two or three lines."""
     num = len(axis)
     columns = np.column_stack([np.ones(num), axis])
     residual = response - columns @ np.linalg.lstsq(columns, response)[0]
@@ -43,6 +43,9 @@ def criterion(axis, response, order):
         rho = np.clip(rho, -1, 1)
         left = np.sum((series[1:] - rho * series[:-1]) ** 2) + (1 - rho**2) * series[0] ** 2
         errors.append(num * np.log(left) + 3 * np.log(num))
+    cubic = np.column_stack([axis**k for k in range(4)])
+    left = np.sum((residual - cubic @ np.linalg.lstsq(cubic, residual)[0]) ** 2)
+    errors.append(num * np.log(left) + 4 * np.log(num))
     best = np.inf
     for count in (2, 3):
         for cuts in itertools.combinations(range(3, num - 2), count - 1):
@@ -68,6 +71,12 @@ def test_decides_as_loops_over_all_breaks_do(seed):
 def test_an_exact_kink_is_no_dependence():
     axis = np.arange(15.0)
     assert said(axis, np.maximum(axis - 6, 0))
+
+
+def test_a_law_that_bends_everywhere_does_not_break():
+    rng = np.random.default_rng(0)
+    axis = np.arange(40.0)
+    assert not said(axis, 0.1 * axis**2 + 0.1 * rng.normal(size=40))
 
 
 def autoregression(rng, rho, num):
