@@ -60,7 +60,7 @@ def _run_once(
     """``run`` where all values are known: rows are padded, so that near tables share programs.
 
     Stages are compiled one by one, and quickly where rows are few; small work of the default method
-    runs in NumPy.
+    runs in NumPy. ``arrays`` is emptied, so that none of its rows is held longer than it serves.
     """
     num_rows = arrays["response"].shape[0]
     # Rows are dropped as soon as they stand in another form: of many, each copy counts.

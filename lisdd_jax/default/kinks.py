@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax.default.ends import JUMP_95, Placed, Spans
-from lisdd_jax.numerics import extremes, small_systems, tolerances
+from lisdd_jax.default.lines import LineSums, line_left, solve_left
+from lisdd_jax.numerics import extremes
 
 _KINK_95 = 3.84
 """95 % quantile of chi-square with one degree of freedom: a kink's place is a regular parameter."""
@@ -26,7 +27,7 @@ _CURVED = 0.05
 """Share of the residual sum that a curved correction may save over a kink: a curve that grows from
 zero describes its beginning no better than a hinge, and the rows far from there better."""
 
-_LEVEL = 3.0
+_BEYOND_LEVEL = 3.0
 """Parameters that a kink has beyond a level correction (a slope, its place on either side and its
 width for one level), each of which costs ``log n`` variances (Schwarz)."""
 
@@ -141,20 +142,9 @@ def _grid_of(
     return _Grid(place, width, sign, start, end, bend.astype(jnp.int32), straight.astype(jnp.int32))
 
 
-def _solve_left(
-    gram: list[list[jax.Array]], cross: list[jax.Array], square: jax.Array
-) -> jax.Array:
-    """Residual sums of least squares given the entries of its normal equations."""
-    table = jnp.stack([jnp.stack(row, -1) for row in gram], -2)
-    moment = jnp.stack(cross, -1)
-    solved = small_systems.solve(table, moment, tolerances.gram(moment.dtype))
-    return square - jnp.sum(solved.solution * moment, -1)
-
-
 def _line_left(sums: jax.Array) -> jax.Array:
-    """Residual sums of a straight line, from sums over its rows."""
-    ones, along, squares = sums[0], sums[1], sums[2]
-    return _solve_left([[ones, along], [along, squares]], [sums[5], sums[6]], sums[8])
+    """Residual sums of a straight line, from running sums over its rows."""
+    return line_left(LineSums(sums[0], sums[1], sums[2], sums[5], sums[6], sums[8]))
 
 
 def _energy(weights: jax.Array, sums: jax.Array) -> jax.Array:
@@ -192,7 +182,7 @@ def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
     square = _energy(quadratic, bent) + _energy(linear, far)
     one, along = moment(0), moment(1)
     gram = [[whole[0], whole[1], one], [whole[1], whole[2], along], [one, along, square]]
-    return _solve_left(gram, [whole[5], whole[6], moment(_NUM_POWERS)], whole[8])
+    return solve_left(gram, [whole[5], whole[6], moment(_NUM_POWERS)], whole[8])
 
 
 def _jump_left(grid: _Grid, sums: jax.Array) -> jax.Array:
@@ -235,7 +225,7 @@ def fit_kinks(
     variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
     variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)
     price = variance * jnp.log(count)
-    by_terms = jnp.where(level, whole[9] - _LEVEL * price, (1 + _CURVED) * whole[9])
+    by_terms = jnp.where(level, whole[9] - _BEYOND_LEVEL * price, (1 + _CURVED) * whole[9])
     # Schwarz: a jump has one parameter more, and a kink is what most laws end with.
     is_kink = (best <= jnp.minimum(jump, by_terms) + price) & spans.present[None]
     cut = best + _KINK_95 * variance

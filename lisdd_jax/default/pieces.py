@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lisdd_jax.default.lines import LineSums, line_left
 from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 MOST_ROWS = 64
@@ -33,17 +34,6 @@ class _Series(NamedTuple):
     place: jax.Array
     residual: jax.Array
     ones: jax.Array
-
-
-def _line_left(sums: jax.Array) -> jax.Array:
-    """Residual sums of straight lines, from sums ``(6, ...)`` of ``1, t, t^2, r, r t, r^2``."""
-    num, along, square, total, cross, whole = sums
-    count = jnp.maximum(num, 1)
-    spread = square - along**2 / count
-    tilted = cross - along * total / count
-    usable = spread > tolerances.gram(sums.dtype) * square
-    gain = jnp.where(usable, tilted**2 / jnp.where(usable, spread, 1.0), 0.0)
-    return jnp.maximum(whole - total**2 / count - gain, 0.0)
 
 
 def _sums(series: _Series) -> jax.Array:
@@ -70,7 +60,7 @@ def _pieces_left(series: _Series) -> tuple[jax.Array, jax.Array]:
     """Least residual sums of two lines and of three."""
     running = extremes.running_sum(_sums(series))
     parts = running[:, None, :] - running[:, :, None]
-    left = jnp.where(parts[0] >= _LEAST_ROWS, _line_left(parts), jnp.inf)
+    left = jnp.where(parts[0] >= _LEAST_ROWS, line_left(LineSums(*parts)), jnp.inf)
     two = jnp.min(left[0] + left[:, -1])
     head = jnp.min(left[0][:, None] + left, axis=0)
     return two, jnp.min(head + left[:, -1])

@@ -38,7 +38,8 @@ class FoundPlace(NamedTuple):
       clean: ``(K,)`` bool, cells that the law describes.
       theta: ``(p,)`` the law.
       scatter: int, its scatter, as position in ``SCATTERS``.
-      rival_gap: nats by which a law for other rows describes the cells worse; inf where none does.
+      rival_gap: nats by which a law for other rows describes the cells worse, below zero for a
+        better one of fewer rows; inf where there is none.
       rival: ``(K,)`` bool, its cells.
       rival_theta: ``(p,)`` that law.
       other_rows: rows of the largest excluded run that one law of its own describes.

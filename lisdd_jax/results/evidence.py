@@ -80,7 +80,8 @@ class Rival:
     Attributes:
       share: of rows and axis that it explains, over those that the law explains; 0 without a rival.
       coefficients: ``(p,)`` of it; NaN without a rival.
-      gap: nats by which taking it for the law describes the data worse; inf without a rival.
+      gap: nats by which taking it for the law describes the data worse; below zero where it
+        describes them better and was passed over for a law of more rows; inf without a rival.
     """
 
     share: jax.Array
