@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
-from lisdd_jax.numerics import least_squares, tails, tolerances
+from lisdd_jax.numerics import least_squares, scaling, tails, tolerances
 from lisdd_jax.numerics.frame import whiten
 from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.numerics.precision import full_precision
@@ -139,6 +139,8 @@ def partial_f(basis: jax.Array, extra: jax.Array, response: jax.Array, mask: jax
       An ``FTest``.
     """
     size = basis.shape[1]
+    # No unit of the response changes the test, and squares in this one stay in range.
+    response = response / scaling.binary_unit(jnp.max(jnp.where(mask, jnp.abs(response), 0.0)))
     columns = jnp.where(mask[:, None], jnp.column_stack([basis, extra, response]), 0.0)
     nonfinite = ~jnp.all(jnp.isfinite(columns))
     factor = least_squares.compress(jax.lax.stop_gradient(columns))

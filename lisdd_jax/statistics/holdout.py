@@ -53,21 +53,26 @@ class HalfSums(NamedTuple):
       products: ``(2, L + 1, L + 1)`` their sums of products, for the derivatives.
       num_rows: ``(2,)`` rows in use.
       nonfinite: whether some value is not finite.
+      unit: power of two in which the residuals are, so that their squares stay in range.
     """
 
     factors: jax.Array
     products: jax.Array
     num_rows: jax.Array
     nonfinite: jax.Array
+    unit: jax.Array
 
 
 def _sum_halves(halves: jax.Array, num_rows: jax.Array) -> HalfSums:
     """Sums of halves ``(2, m, L + 1)`` of terms and residuals."""
+    unit = scaling.binary_unit(jnp.max(jnp.abs(halves[..., -1])))
+    halves = jnp.concatenate([halves[..., :-1], halves[..., -1:] / unit], -1)
     return HalfSums(
         least_squares.compress(lax.stop_gradient(halves)),
         jnp.einsum("hni,hnj->hij", halves, halves),
         num_rows,
         ~jnp.all(jnp.isfinite(halves)),
+        unit,
     )
 
 
@@ -169,11 +174,12 @@ def choose(sums: HalfSums, max_terms: int, tolerance: jax.Array) -> tuple[Select
     failed = is_failure(status)
     support = jnp.asarray(supports(num_terms, max_terms))[best] & ~failed
     fit = _fit_support(sums.factors[0], sums.products[0], support)
+    shown = errors * sums.unit * sums.unit
     chosen = Selection(
         support=support,
-        coefficients=fit.coefficients,
-        error=jnp.where(failed, jnp.nan, errors[best]),
-        errors=errors,
+        coefficients=sums.unit * fit.coefficients,
+        error=jnp.where(failed, jnp.nan, shown[best]),
+        errors=shown,
         equivalent=within,
         status=status,
     )
@@ -197,8 +203,8 @@ def _fit_terms(sums: HalfSums, support: jax.Array) -> TermFit:
     degrees = jnp.sum(sums.num_rows) - jnp.sum(fit.independent)
     per_degree = fit.residual_sum / jnp.maximum(degrees, 1).astype(fit.residual_sum.dtype)
     variance = jnp.where(degrees > 0, per_degree, jnp.nan)
-    squares = jnp.sum(fit.inverse_factor**2, axis=1) * variance
-    return TermFit(fit.coefficients, jnp.where(support, scaling.root(squares), jnp.nan))
+    stderr = scaling.root(jnp.sum(fit.inverse_factor**2, axis=1) * variance)
+    return TermFit(sums.unit * fit.coefficients, jnp.where(support, sums.unit * stderr, jnp.nan))
 
 
 @full_precision

@@ -89,6 +89,9 @@ def _fit_trimmed(
     nonfinite = jnp.any(mask & ~finite)
     mask = mask & finite
     frame, basis, centered = to_frame(design, response, mask)
+    # A power of two: squares of tiny responses leave the range of floats, those in it do not.
+    unit = scaling.binary_unit(jnp.max(jnp.abs(centered)))
+    centered = centered / unit
     sample = (lax.stop_gradient(basis), lax.stop_gradient(centered), mask)
     found, lowest, search_status = lax.stop_gradient(
         search_one(key, sample, trim, num_starts=num_starts, full_search_rows=full_search_rows)
@@ -100,7 +103,7 @@ def _fit_trimmed(
     size = design.shape[1]
     num_rows, num_fitted = (jnp.maximum(n, 1).astype(design.dtype) for n in (count, num))
     size_of_response = jnp.sqrt(jnp.sum(centered**2) / num_rows)
-    size_of_response = jnp.maximum(size_of_response, jnp.abs(frame.response_center))
+    size_of_response = jnp.maximum(size_of_response, jnp.abs(frame.response_center) / unit)
     root = scaling.root(objective / num_fitted)
     exact = root <= tolerances.RESIDUAL(root.dtype) * size_of_response
     status = first_failure(
@@ -113,10 +116,10 @@ def _fit_trimmed(
     failed = is_failure(status)
     scale = jnp.where(exact, 0.0, root * _normal_consistency(num.astype(root.dtype) / num_rows))
     return TrimmedFit(
-        coefficients=jnp.where(failed, jnp.nan, frame.coefficients(solution)),
-        objective=jnp.where(failed, jnp.nan, objective),
+        coefficients=jnp.where(failed, jnp.nan, frame.coefficients(unit * solution)),
+        objective=jnp.where(failed, jnp.nan, objective * unit * unit),
         kept=order.smallest_mask(squares, num) & mask & ~failed,
-        scale=jnp.where(failed, jnp.nan, scale),
+        scale=jnp.where(failed, jnp.nan, unit * scale),
         status=status,
     )
 
