@@ -4,6 +4,7 @@ It stands outside of the package, whose import takes a second: an interrupt with
 the program as one at any other time does, without a traceback.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -13,6 +14,8 @@ from types import FrameType
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGINT, _leave)
+    # Importing makes a million objects that stay: looking for rubbish among them takes a tenth.
+    gc.set_threshold(100_000)
     from lisdd_jax import cli
 
     run = cli.load_application()

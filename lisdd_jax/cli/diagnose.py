@@ -13,6 +13,7 @@ from lisdd_jax.cli.failure import in_sentences
 from lisdd_jax.cli.waiting import waiting
 from lisdd_jax.config import Config, PublishedConfig
 from lisdd_jax.fitting.execution import settings_record
+from lisdd_jax.numerics.compilation import made_ahead
 from lisdd_jax.report import figures, html, json_report, summarize, terminal
 from lisdd_jax.report.summary import Summary
 from lisdd_jax.tables import SpecError, Table, model, model_format, problem, read_table, spec
@@ -115,11 +116,13 @@ def _diagnose(plan: Spec, spec_file: str | None) -> None:
     config = plan.settings()
     _check_outputs(plan, spec_file)
     environment.set_precision(float32=bool(plan.float32))
-    with waiting(f"Reading {plan.table}"):
-        table = read_table(Path(plan.table or ""), plan.reading())
-        data = _read(table, plan)
-    with waiting("Diagnosing (the first run of its kind compiles)"):
-        data, found = execution.run(data, plan, config)
+    # Programs that the same command took before are loaded while the table is read.
+    with made_ahead(f"diagnose {plan}"):
+        with waiting(f"Reading {plan.table}"):
+            table = read_table(Path(plan.table or ""), plan.reading())
+            data = _read(table, plan)
+        with waiting("Diagnosing (the first run of its kind compiles)"):
+            data, found = execution.run(data, plan, config)
     record = _record(plan, config)
     summary = summarize(found, data, config=record, version=lisdd_jax.__version__)
     fitted = model.from_diagnosis(found, data)

@@ -147,32 +147,47 @@ _MOST_WORKERS = 8
 
 
 @contextlib.contextmanager
-def made_ahead(task: str, plan: Callable[[], Any]) -> Iterator[None]:
+def made_ahead(task: str, plan: Callable[[], Any] | None = None) -> Iterator[None]:
     """Make the programs of the calls inside in the background, the first time in this process.
+
+    A task inside another shares its background, so that what the outer one began is at hand.
 
     Args:
       task: a description of all the calls.
-      plan: calls ``ahead`` of the programs; not needed where a store knows those of the task.
+      plan: calls ``ahead`` of the programs; not needed where a store knows those of the task. None
+        where only a store can know them.
     """
     if task in _tasks_begun:
         yield
         return
     _tasks_begun.add(task)
+    with _shared_background() as background:
+        num_taken = len(background.taken)
+        known = [name for store in _stores for name in store.recall(task)]
+        for name in known:
+            background.begin(name, functools.partial(_stores[0].load, name))
+        if not known and plan is not None:
+            plan()
+        yield
+        taken = list(dict.fromkeys(background.taken[num_taken:]))
+        if _stores and taken != known:
+            _stores[0].note(task, taken)
+
+
+@contextlib.contextmanager
+def _shared_background() -> Iterator[_Background]:
+    """The background of the task that goes on, or a new one."""
+    outer = _background.get()
+    if outer is not None:
+        yield outer
+        return
     # On fewer than two cores the compiler still works while a program runs or a file is read.
     workers = min(max(os.cpu_count() or 1, 2), _MOST_WORKERS)
     pool = concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="lisdd_jax_compiler")
     background = _Background(pool)
     token = _background.set(background)
     try:
-        known = [name for store in _stores for name in store.recall(task)]
-        for name in known:
-            background.begin(name, functools.partial(_stores[0].load, name))
-        if not known:
-            plan()
-        yield
-        taken = list(dict.fromkeys(background.taken))
-        if _stores and taken != known:
-            _stores[0].note(task, taken)
+        yield background
     finally:
         _background.reset(token)
         pool.shutdown(wait=False, cancel_futures=True)

@@ -64,8 +64,12 @@ def safe_root(values: Any) -> Any:
 def log_ndtr(values: Any) -> Any:
     """Log of the normal distribution function."""
     if isinstance(values, np.ndarray | np.generic):
-        # Imported here, it takes its quarter of a second while programs are compiled.
-        from scipy import special
-
-        return special.log_ndtr(values)
+        return special_functions().log_ndtr(values)
     return jax.scipy.special.log_ndtr(values)
+
+
+def special_functions() -> Any:
+    """``scipy.special``, whose import takes its quarter of a second while programs are made."""
+    from scipy import special
+
+    return special

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from lisdd_jax.numerics.hosted import special_functions
 from lisdd_jax.report.curves import Curves, is_line, thinned
 from lisdd_jax.report.style import FLAG, INK, SOFT, TERM, WARN
 from lisdd_jax.report.summary import Cell, Region
@@ -100,7 +100,8 @@ def draw_qq(axes: Any, curves: Curves, most: int = MOST_POINTS) -> None:
     """
     unit = curves.summary.scale if curves.summary.scale > 0 else 1.0
     values = np.sort(curves.left[~curves.outlier]) / unit
-    quantiles = special.ndtri((np.arange(len(values)) + 0.5) / max(len(values), 1))
+    ranks = (np.arange(len(values)) + 0.5) / max(len(values), 1)
+    quantiles = special_functions().ndtri(ranks)
     # Every point of the tails, and the middle as densely as there is room.
     tails = np.minimum(np.arange(len(values)), np.arange(len(values))[::-1]) < most // 8
     middle = thinned(np.flatnonzero(~tails), most - 2 * (most // 8))

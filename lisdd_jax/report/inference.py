@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from lisdd_jax.numerics.hosted import special_functions
 from lisdd_jax.report.summary import Estimate
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.tables.problem import Problem
@@ -48,7 +48,7 @@ def infer(estimate: Estimate, degrees: float, level: float = LEVEL) -> Inference
     half = quantile(degrees, level) * error
     return Inference(
         statistic=statistic,
-        p_value=float(2 * special.stdtr(degrees, -abs(statistic))),
+        p_value=float(2 * special_functions().stdtr(degrees, -abs(statistic))),
         lower=value - half,
         upper=value + half,
     )
@@ -56,7 +56,7 @@ def infer(estimate: Estimate, degrees: float, level: float = LEVEL) -> Inference
 
 def quantile(degrees: float, level: float) -> float:
     """Standard errors on either side of an estimate that an interval of a level spans."""
-    return float(special.stdtrit(degrees, 0.5 + 0.5 * level))
+    return float(special_functions().stdtrit(degrees, 0.5 + 0.5 * level))
 
 
 def degrees_of_freedom(found: Diagnosis, problem: Problem) -> float:

@@ -129,6 +129,48 @@ def test_what_is_made_ahead_is_not_compiled_again(monkeypatch):
     assert sorted(set(names) - set(called)) == [("jit(spread)", True), ("jit(total)", True)]
 
 
+def test_a_task_inside_another_finds_what_that_began(monkeypatch):
+    class Remembering(Store):
+        def __init__(self):
+            super().__init__()
+            self.tasks, self.asked = {}, []
+
+        def load(self, description):
+            self.asked.append((description, threading.current_thread()))
+
+        def recall(self, task):
+            return self.tasks.get(task, [])
+
+        def note(self, task, descriptions):
+            self.tasks[task] = descriptions
+
+    def run(planned):
+        monkeypatch.setattr(compilation, "_tasks_begun", set())
+        with compilation.made_ahead("outer"):
+            begun = len(store.asked)
+            total(np.arange(5.0), 2)
+            with compilation.made_ahead("inner", lambda: planned.append(True)):
+                spread(np.ones(5), np.ones(5))
+        return begun
+
+    store = Remembering()
+    compilation.keep_programs(store)
+    try:
+        first, planned = [], []
+        assert run(first) == 0
+        run(planned)
+    finally:
+        compilation.keep_programs(None)
+    # The inner task has noted its own programs, the outer one those of both.
+    assert first
+    assert not planned
+    assert store.tasks["outer"][1:] == store.tasks["inner"]
+    assert len(store.tasks["outer"]) == 2
+    # Loaded in the background, each once.
+    assert sorted(name for name, _ in store.asked) == sorted(store.tasks["outer"])
+    assert threading.current_thread() not in [thread for _, thread in store.asked]
+
+
 def test_what_cannot_be_compiled_fails_where_it_is_called(monkeypatch):
     monkeypatch.setattr(compilation, "_tasks_begun", set())
 
