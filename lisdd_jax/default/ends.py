@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.default.cells import SortedCells
-from lisdd_jax.default.sums import sum_pieces
+from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 NUM_REACH = 2
@@ -76,13 +76,31 @@ def _within(spans: Spans, start: jax.Array, stop: jax.Array, row: jax.Array) -> 
     return (row >= start[:, None]) & (row < stop[:, None]) & spans.present[:, None]
 
 
+def _slots(spans: Spans, start: jax.Array, stop: jax.Array, row: jax.Array) -> jax.Array:
+    """Region of rows ``(n,)``, int32; ``R`` outside."""
+    own = _within(spans, start, stop, row)
+    return jnp.where(jnp.any(own, 0), jnp.argmax(own, 0), own.shape[0]).astype(jnp.int32)
+
+
+def _at_slot(values: jax.Array, slot: jax.Array) -> jax.Array:
+    """Values ``(R,)`` of the regions at their rows; 0 outside."""
+    return jnp.append(values, jnp.zeros(1, values.dtype))[slot]
+
+
+def by_slot(coefficients: jax.Array, columns: jax.Array, slot: jax.Array) -> jax.Array:
+    """Corrections ``(n,)`` with coefficients ``(R, m)`` of the rows' own regions; 0 outside."""
+    # Column by column: a gather of whole rows costs several times as much.
+    each = zip(coefficients.T, columns, strict=True)
+    return sum((_at_slot(own, slot) * column for own, column in each), jnp.zeros_like(columns[0]))
+
+
 class Placed(NamedTuple):
     """Ends and correction.
 
     Attributes:
       start, stop: ``(R,)`` int32.
       coefficients: ``(R, m)``.
-      gain: ``(R, n + 1)`` cumulated gain of the correction.
+      gain: ``(n + 1,)`` cumulated gain of the corrections, each in the rows that its ends may take.
     """
 
     start: jax.Array
@@ -131,49 +149,47 @@ def place_ends(
       num_rows: rows in use.
       bonus: gain granted to an end at the end of the axis, which is no parameter.
     """
-    num = residual.shape[0]
-    position = jnp.arange(num + 1, dtype=jnp.int32)[None]
-    within = (position >= spans.low[:, None]) & (position <= spans.high[:, None])
-    allowed = within & possible[None]
+    num, num_regions = residual.shape[0], use.shape[0]
+    position = jnp.arange(num + 1, dtype=jnp.int32)
+    window = _slots(spans, spans.low, spans.high, position[:-1])
+    before = jnp.append(jnp.int32(num_regions), window)
+    after = jnp.append(window, jnp.int32(num_regions))
     head = jnp.where(position == 0, bonus, 0.0)
     tail = jnp.where(position == num_rows, bonus, 0.0)
     both = use[:, :, None] & use[:, None, :]
+    columns_and_residual = jnp.concatenate([columns, residual[None]])
 
     def fit(start: jax.Array, stop: jax.Array) -> jax.Array:
-        def products(
-            live: jax.Array, row: jax.Array, columns: jax.Array, *rest: jax.Array
-        ) -> jax.Array:
-            residual, weight = rest
-            rows = jnp.where(_within(spans, start, stop, row) & live[None], weight[None], 0.0)
-            rows = jnp.where(shared, jnp.sum(rows, axis=0, keepdims=True), rows)
-            weighted = rows[:, None] * columns[None]
-            return jnp.concatenate([weighted @ columns.T, (weighted @ residual)[..., None]], -1)
-
-        row = jnp.arange(num, dtype=jnp.int32)
-        every = jnp.ones(num, bool)
-        sums = sum_pieces(products, every, row, columns, residual, weight)
-        gram, moment = jnp.where(both, sums[..., :-1], 0.0), jnp.where(use, sums[..., -1], 0.0)
+        slot = _slots(spans, start, stop, position[:-1])
+        sums = sum_products(columns_and_residual, slot, num_regions, weight)
+        sums = jnp.where(shared, jnp.sum(sums, axis=0, keepdims=True), sums)
+        gram = jnp.where(both, sums[:, :-1, :-1], 0.0)
+        moment = jnp.where(use, sums[:, :-1, -1], 0.0)
         return small_systems.solve(gram, moment, tolerances.gram(residual.dtype)).solution
 
     def turn(state: _Turn) -> _Turn:
-        before = state.placed
-        coefficients = fit(before.start, before.stop)
-        left = _cut_off(residual, bound)[None]
-        gained = left - _cut_off(residual[None] - coefficients @ columns, bound[None])
+        begun = state.placed
+        coefficients = fit(begun.start, begun.stop)
+        left = _cut_off(residual, bound)
+        gained = left - _cut_off(residual - by_slot(coefficients, columns, window), bound)
         gain = extremes.running_sum(gained)
-        ahead = allowed & (position > before.start[:, None])
-        stop = extremes.first_max(jnp.where(ahead, gain + tail, -jnp.inf)).astype(jnp.int32)
-        behind = allowed & (position < stop[:, None])
-        start = extremes.first_max(jnp.where(behind, head - gain, -jnp.inf)).astype(jnp.int32)
+        ahead = possible & (position > _at_slot(begun.start, before))
+        stop = extremes.first_max_of_groups(
+            jnp.where(ahead, gain + tail, -jnp.inf), before, num_regions
+        )
+        behind = possible & (position < _at_slot(stop, after))
+        start = extremes.first_max_of_groups(
+            jnp.where(behind, head - gain, -jnp.inf), after, num_regions
+        )
         start, stop = (jnp.where(spans.present, end, 0) for end in (start, stop))
-        moved = jnp.any((start != before.start) | (stop != before.stop))
+        moved = jnp.any((start != begun.start) | (stop != begun.stop))
         return _Turn(state.num + 1, Placed(start, stop, coefficients, gain), moved)
 
     def goes_on(state: _Turn) -> jax.Array:
         # Ends that stayed would stay again.
         return state.moved & (state.num < _NUM_TURNS)
 
-    zero = jnp.zeros((use.shape[0], num + 1), residual.dtype)
+    zero = jnp.zeros(num + 1, residual.dtype)
     nothing = jnp.zeros(use.shape, residual.dtype)
     first = _Turn(jnp.int32(0), Placed(*begin, nothing, zero), jnp.ones((), bool))
     return jax.lax.while_loop(goes_on, turn, first).placed
@@ -188,15 +204,12 @@ def jump_intervals(gain: jax.Array, placed: Placed, spans: Spans, variance: jax.
     References:
       Hansen (2000), Sample splitting and threshold estimation, Econometrica 68, equation 6.
     """
-    position = jnp.arange(gain.shape[1], dtype=jnp.int32)[None]
+    position = jnp.arange(len(gain), dtype=jnp.int32)[None]
     cut = JUMP_95 * variance
     within = (position >= spans.low[:, None]) & (position <= spans.high[:, None])
-
-    def at(end: jax.Array) -> jax.Array:
-        return jnp.take_along_axis(gain, end[:, None], axis=1)
-
-    starts = within & (position <= placed.stop[:, None]) & (gain <= at(placed.start) + cut)
-    stops = within & (position >= placed.start[:, None]) & (gain >= at(placed.stop) - cut)
+    low, high = gain[placed.start] + cut, gain[placed.stop] - cut
+    starts = within & (position <= placed.stop[:, None]) & (gain[None] <= low[:, None])
+    stops = within & (position >= placed.start[:, None]) & (gain[None] >= high[:, None])
     both = jnp.stack([starts, stops])
-    last = gain.shape[1] - 1 - jnp.argmax(both[..., ::-1], axis=-1)
+    last = len(gain) - 1 - jnp.argmax(both[..., ::-1], axis=-1)
     return jnp.stack([jnp.argmax(both, axis=-1), last], axis=-1).astype(jnp.int32)

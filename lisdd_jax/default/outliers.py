@@ -33,6 +33,11 @@ _MEDIAN_DEVIATION = 1.4826
 """A normal's standard deviation over its median absolute deviation."""
 
 
+_MANY_ROWS = 1 << 16
+"""Rows that tell robust fits of cells as well as all do: thousands for every coefficient. Even
+steps along sorted rows give each cell its share."""
+
+
 class LocalFit(NamedTuple):
     """Robust fits of single cells.
 
@@ -49,6 +54,14 @@ class LocalFit(NamedTuple):
     pooled: jax.Array
     keep: jax.Array
     degrees: jax.Array
+
+
+def _problem_of(
+    columns: jax.Array, response: jax.Array, cell: jax.Array, num_cells: int
+) -> "_Problem":
+    ones = (cell < num_cells).astype(response.dtype)
+    count = cell_sums.cell_totals(ones[:, None], cell, num_cells)[:, 0]
+    return _Problem(columns, response, cell, ones, count)
 
 
 class _Problem(NamedTuple):
@@ -82,19 +95,22 @@ class _Problem(NamedTuple):
         return cell_sums.cell_totals(values[:, None], self.cell, len(self.num_rows))[:, 0]
 
     def fit(self, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Residuals ``(n,)`` of least squares in every cell, and its rank ``(K,)``."""
+        """Coefficients ``(d, K)`` of least squares in every cell, and its rank ``(K,)``."""
         size, dtype = len(self.columns), self.response.dtype
         both = jnp.concatenate([self.columns, self.response[None]])
         gram = sum_products(both, self.cell, len(self.num_rows), weights)
         solved = small_systems.solve(
             gram[:, :size, :size], gram[:, :size, size], tolerances.gram(dtype)
         )
+        return solved.solution.T, solved.rank
+
+    def residual(self, coefficients: jax.Array) -> jax.Array:
+        """Residuals ``(n,)`` of ``coefficients (d, K)``."""
         # Column by column: a gather of whole rows costs several times as much.
-        coefficients = jnp.concatenate([solved.solution.T, jnp.zeros((size, 1), dtype)], axis=1)
-        fitted = sum(
-            column * own[self.cell] for column, own in zip(self.columns, coefficients, strict=True)
-        )
-        return self.response - fitted, solved.rank
+        each = zip(self.columns, coefficients, strict=True)
+        outside = jnp.zeros(1, self.response.dtype)
+        fitted = sum(column * jnp.append(own, outside)[self.cell] for column, own in each)
+        return self.response - fitted
 
     def bounds(self, scale: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Scales ``(K,)`` of cells beside their neighbours, and the middle one of all."""
@@ -104,9 +120,11 @@ class _Problem(NamedTuple):
 
 
 class _Robust(NamedTuple):
-    """A robust fit under way: residuals, the cells' scales and ranks, and is a row far away."""
+    """A robust fit under way: coefficients, residuals, the cells' scales and ranks, and whether a
+    row is far away."""
 
     step: jax.Array
+    coefficients: jax.Array
     residual: jax.Array
     scale: jax.Array
     rank: jax.Array
@@ -137,12 +155,14 @@ def _reweight(problem: _Problem, state: _Robust) -> _Robust:
     huber = 1 / jnp.maximum(ratio, 1.0)
     bisquare = jnp.where(ratio < _BISQUARE, (1 - (ratio / _BISQUARE) ** 2) ** 2, 0.0)
     weights = jnp.where(step <= _HUBER_STEPS, huber, bisquare)
-    residual, rank = problem.fit(problem.ones * jnp.where(step == 0, 1.0, weights))
+    coefficients, rank = problem.fit(problem.ones * jnp.where(step == 0, 1.0, weights))
+    residual = problem.residual(coefficients)
     pooled = _pooled_scale(problem, residual)
     scale = _winsorised(problem, residual, jnp.where(step == 0, pooled, state.scale), rank)
     scale = jnp.clip(scale, 0.2 * pooled, 3 * pooled)
     far = jnp.abs(residual) > _SUSPICIOUS * medians.per_row(jnp.maximum(scale, pooled), cell)
-    return _Robust(step + 1, residual, scale, rank, jnp.any(far & problem.used))
+    suspicious = jnp.any(far & problem.used)
+    return _Robust(step + 1, coefficients, residual, scale, rank, suspicious)
 
 
 def _fit_robustly(problem: _Problem) -> _Robust:
@@ -154,7 +174,9 @@ def _fit_robustly(problem: _Problem) -> _Robust:
         )
 
     zero = jnp.zeros(num_cells, dtype)
-    start = _Robust(jnp.int32(0), problem.response, zero + 1, zero, jnp.ones((), bool))
+    nothing = jnp.zeros((len(problem.columns), num_cells), dtype)
+    yes = jnp.ones((), bool)
+    start = _Robust(jnp.int32(0), nothing, problem.response, zero + 1, zero, yes)
     return lax.while_loop(goes_on, lambda state: _reweight(problem, state), start)
 
 
@@ -172,9 +194,10 @@ def _cut(problem: _Problem, state: _Robust) -> _Robust:
         near, pooled = problem.bounds(state.scale)
         bound = CUT * medians.per_row(jnp.maximum(near, pooled), problem.cell)
         keep = jnp.abs(state.residual) <= bound
-        residual, rank = problem.fit(jnp.where(keep, problem.ones, 0.0))
+        coefficients, rank = problem.fit(jnp.where(keep, problem.ones, 0.0))
+        residual = problem.residual(coefficients)
         scale = _spread(problem, residual, rank)
-        return _Robust(state.step + 1, residual, scale, rank, state.suspicious)
+        return _Robust(state.step + 1, coefficients, residual, scale, rank, state.suspicious)
 
     scale = lax.cond(
         state.suspicious,
@@ -190,7 +213,8 @@ def set_aside(columns: jax.Array, response: jax.Array, cell: jax.Array, num_cell
     """Fit every cell robustly and set aside the rows that lie far from their fit.
 
     Four steps of Huber's weights, three of bisquare weights, then least squares on what lies within
-    five scales. Nothing of it runs where the plain fits leave no row far away.
+    five scales. Nothing of it runs where the plain fits leave no row far away. Of many rows a
+    sample at even steps tells the scales and what is far.
 
     Args:
       columns: ``(d, n)`` local directions ``[1, axis, physics]``.
@@ -201,15 +225,22 @@ def set_aside(columns: jax.Array, response: jax.Array, cell: jax.Array, num_cell
     References:
       Huber (1981), Robust statistics, chapter 7.
     """
-    ones = (cell < num_cells).astype(response.dtype)
-    count = cell_sums.cell_totals(ones[:, None], cell, num_cells)[:, 0]
-    problem = _Problem(columns, response, cell, ones, count)
-    found = _cut(problem, _fit_robustly(problem))
+    problem = _problem_of(columns, response, cell, num_cells)
+    step = max(len(response) // _MANY_ROWS, 1)
+    sample = problem
+    if step > 1:
+        sample = _problem_of(columns[:, ::step], response[::step], cell[::step], num_cells)
+    found = _cut(sample, _fit_robustly(sample))
     near, pooled = problem.bounds(found.scale)
     bound = CUT * medians.per_row(jnp.maximum(near, pooled), cell)
-    within = problem.used & (jnp.abs(found.residual) <= bound)
-    keep = _unless_many(within, problem.used, cell, count)
-    return LocalFit(found.residual, near, pooled, keep, found.rank)
+    residual, rank = found.residual, found.rank
+    if step > 1:
+        kept = jnp.abs(problem.residual(found.coefficients)) <= bound
+        coefficients, rank = problem.fit(jnp.where(kept, problem.ones, 0.0))
+        residual = problem.residual(coefficients)
+    within = problem.used & (jnp.abs(residual) <= bound)
+    keep = _unless_many(within, problem.used, cell, problem.num_rows)
+    return LocalFit(residual, near, pooled, keep, rank)
 
 
 def _unless_many(

@@ -40,3 +40,22 @@ def first_max(values: jax.Array) -> jax.Array:
     position = jnp.arange(values.shape[-1], dtype=jnp.int32)
     found = jnp.min(jnp.where(values == largest, position, values.shape[-1]), axis=-1)
     return jnp.where(found < values.shape[-1], found, 0)
+
+
+def first_max_of_groups(values: jax.Array, group: jax.Array, num_groups: int) -> jax.Array:
+    """Position of the first largest value of each group, ``(num_groups,)`` int32.
+
+    Args:
+      values: ``(n,)``; ``-inf`` where none may be.
+      group: ``(n,)`` int32; those outside ``0 .. num_groups - 1`` are left out.
+      num_groups: static.
+
+    Returns:
+      Positions; 0 for groups without a value above ``-inf``.
+    """
+    num = len(values)
+    largest = jnp.full(num_groups, -jnp.inf, values.dtype).at[group].max(values, mode="drop")
+    threshold = jnp.append(largest, jnp.full(1, jnp.inf, values.dtype))
+    place = jnp.where(values >= threshold[group], jnp.arange(num, dtype=jnp.int32), num)
+    first = jnp.full(num_groups, num, jnp.int32).at[group].min(place, mode="drop")
+    return jnp.where((largest > -jnp.inf) & (first < num), first, 0)

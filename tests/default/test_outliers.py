@@ -78,3 +78,21 @@ def test_rows_near_a_law_stay_where_their_cell_obeys_it():
     assert not keep[7]
     assert bool(keep[CELL == 2].all())
     assert int(keep.sum()) == NUM - 1
+
+
+@pytest.mark.parametrize("gross", [False, True])
+def test_of_many_rows_some_tell_the_scales(monkeypatch, gross):
+    """Many begin early here; the same lines serve tables of any length."""
+    columns, response = rows()
+    if gross:
+        response[::37] += 50.0
+    whole = set_aside(columns, response)
+    monkeypatch.setattr(outliers, "_MANY_ROWS", NUM // 3)
+    arrays = (jnp.asarray(columns), jnp.asarray(response), jnp.asarray(CELL))
+    some = jax.jit(lambda *given: outliers.set_aside(*given, CELLS))(*arrays)
+    np.testing.assert_array_equal(some.keep, whole.keep)
+    assert bool(whole.keep.all()) != gross
+    # The fits are those of all rows that are kept; the scales those of a third of them.
+    np.testing.assert_allclose(some.residual, whole.residual, atol=1e-9)
+    np.testing.assert_allclose(some.pooled, whole.pooled, rtol=0.25)
+    assert float(some.pooled) != float(whole.pooled)
