@@ -7,10 +7,11 @@ import jax
 from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import certificate, outcome, regions
-from lisdd_jax.default.assembly import Findings, Units, assemble
+from lisdd_jax.default.assembly import assemble
 from lisdd_jax.default.cells import FEWEST_CELLS
 from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
+from lisdd_jax.default.findings import Findings, Units
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import ChosenForm, Everywhere, act_everywhere, split_supports
 from lisdd_jax.default.layout import ColumnLayout
