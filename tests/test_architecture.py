@@ -193,10 +193,10 @@ def place_of_tests(name: str) -> Path:
     [
         name
         for name, path in MODULES.items()
-        if name.split(".")[0] in ("published", "statistics") and path.stem != "__init__"
+        if name.split(".")[0] in ("default", "published", "statistics") and path.stem != "__init__"
     ],
 )
-def test_every_module_of_the_method_has_its_test_module(name):
+def test_every_module_of_a_method_has_its_test_module(name):
     assert place_of_tests(name).is_file(), f"{place_of_tests(name)} is missing"
 
 

@@ -69,7 +69,8 @@ class Standing(NamedTuple):
 
 
 @compiled
-def _log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
+def log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
+    """Log p-values of the held-out tests, then of the map; NaN where undefined."""
     return log_p_values(*ratios)
 
 
@@ -217,7 +218,7 @@ def conclude(
     )
     share = _share_of_rival(task, stands, settled)
     size = regions.size_of_scatter(survey.fits, stands.scatter)
-    tails = _log_tails(*explained.tests, mapped.misfit, mapped.own_noise, mapped.louder)
+    tails = log_tails(*explained.tests, mapped.misfit, mapped.own_noise, mapped.louder)
     status = first_failure(
         to_host(before),
         status_if(~law.determined, Status.NO_CLEAN_CELLS),
