@@ -98,6 +98,68 @@ def _predictive_test(
     return CellTest(statistic, log_p), jnp.sqrt(clean_sum[0] / freedom)
 
 
+def _select_forms(
+    key: jax.Array, data: Dataset, residuals: jax.Array, inside: jax.Array, config: PublishedConfig
+) -> tuple[holdout.Selection, holdout.TermFit]:
+    """A form for the rows ``inside (K, n)`` of every region."""
+
+    def select(
+        inputs: tuple[jax.Array, jax.Array],
+    ) -> tuple[holdout.Selection, holdout.TermFit]:
+        key, rows = inputs
+        return holdout.select_by_chance(
+            key, data.features, residuals, rows, config.max_terms, config.tolerance, data.block
+        )
+
+    return jax.lax.map(select, (jax.random.split(key, inside.shape[0]), inside))
+
+
+def _declare(
+    ends: tuple[jax.Array, ...],
+    inside: jax.Array,
+    test: CellTest,
+    adjusted: jax.Array,
+    declared: jax.Array,
+    chosen: holdout.Selection,
+    terms: holdout.TermFit,
+) -> Regions:
+    """The regions as given, with evidence for all and terms for the declared ones.
+
+    Args:
+      ends: lower and upper ends, and whether the region is open there, ``(K,)`` each.
+      inside: ``(K, n)`` bool, rows of the regions.
+      test: evidence of the regions.
+      adjusted: ``(K,)`` p-values of the family.
+      declared: ``(K,)`` bool.
+      chosen, terms: form of every region.
+    """
+    lower, upper, open_below, open_above = ends
+    shown = declared[:, None]
+    unknown = jnp.full((*lower.shape, 2), jnp.nan, test.statistic.dtype)
+    return Regions(
+        lower=lower,
+        upper=upper,
+        open_below=open_below,
+        open_above=open_above,
+        present=declared,
+        count=jnp.sum(inside, axis=1, dtype=jnp.int32),
+        support=shown & chosen.support,
+        coefficients=jnp.where(shown, terms.coefficients, 0.0),
+        stderr=jnp.where(shown, terms.stderr, jnp.nan),
+        equivalent=shown & chosen.equivalent,
+        statistic=test.statistic,
+        p_value=jnp.exp(test.log_p_value),
+        log_p_value=test.log_p_value,
+        same_rows=jnp.zeros((), bool),
+        lower_interval=unknown,
+        upper_interval=unknown,
+        adjusted_p_value=adjusted,
+        shared=jnp.zeros((), bool),
+        softness=unknown,
+        lacking=jnp.zeros_like(declared),
+    )
+
+
 @partial(jax.jit, static_argnames=("method", "scale"))
 @full_precision
 def _diagnose_regions(
@@ -120,48 +182,14 @@ def _diagnose_regions(
         test, noise = _energy_test(residuals, data, inside)
     else:
         test, noise = _predictive_test(residuals, data, data.in_cells(~regime.flagged), inside)
-    log_p = nan_where(failed, test.log_p_value)
-    adjusted = adjust_p_values(jnp.exp(log_p), method=method)
-    declared = adjusted <= q
-
-    def find_form(
-        inputs: tuple[jax.Array, jax.Array],
-    ) -> tuple[holdout.Selection, holdout.TermFit]:
-        key, rows = inputs
-        return holdout.select_by_chance(
-            key, data.features, residuals, rows, config.max_terms, config.tolerance, data.block
-        )
-
-    keys = jax.random.split(key_forms, lower.shape[0])
-    chosen, terms = jax.lax.map(find_form, (keys, inside))
-    shown = declared[:, None]
-    unknown = jnp.full((*lower.shape, 2), jnp.nan, residuals.dtype)
+    test = CellTest(*(nan_where(failed, part) for part in test))
+    adjusted = adjust_p_values(jnp.exp(test.log_p_value), method=method)
+    forms = _select_forms(key_forms, data, residuals, inside, config)
     return CandidateRegions(
         coefficients=regime.coefficients,
         covariance=regime.covariance,
         scale=nan_where(failed, noise),
-        regions=Regions(
-            lower=lower,
-            upper=upper,
-            open_below=ends[2],
-            open_above=ends[3],
-            present=declared,
-            count=jnp.sum(inside, axis=1, dtype=jnp.int32),
-            support=shown & chosen.support,
-            coefficients=jnp.where(shown, terms.coefficients, 0.0),
-            stderr=jnp.where(shown, terms.stderr, jnp.nan),
-            equivalent=shown & chosen.equivalent,
-            statistic=nan_where(failed, test.statistic),
-            p_value=jnp.exp(log_p),
-            log_p_value=log_p,
-            same_rows=jnp.zeros((), bool),
-            lower_interval=unknown,
-            upper_interval=unknown,
-            adjusted_p_value=adjusted,
-            shared=jnp.zeros((), bool),
-            softness=unknown,
-            lacking=jnp.zeros_like(declared),
-        ),
+        regions=_declare(ends, inside, test, adjusted, adjusted <= q, *forms),
         cells=make_cells(data, regime),
         status=regime.status,
     )

@@ -183,49 +183,28 @@ def check_call(
     return validation.check_key(key), arrays, config.checked(arrays["response"].dtype)
 
 
-_FEWEST_ROWS, _STEPS = 64, 8
-"""Least padded length, and lengths between two powers of two: padding costs an eighth at most."""
-
-
-def padded_length(num_rows: int) -> int:
-    """The next of the lengths to which rows are padded, so that near tables share programs.
-
-    Example:
-      >>> [padded_length(n) for n in (3, 65, 100, 6000, 1_000_000)]
-      [64, 72, 104, 6144, 1048576]
-    """
-    if num_rows <= _FEWEST_ROWS:
-        return _FEWEST_ROWS
-    step = 2 ** ((num_rows - 1).bit_length() - 1) // _STEPS
-    return -(-num_rows // step) * step
-
-
-def pad_rows(arrays: dict[str, Any]) -> dict[str, Any]:
-    """The same arguments with rows out of use up to ``padded_length``; they repeat the last row.
-
-    Args:
-      arrays: concrete arguments of ``prepare``, as checked by ``check_arguments``.
-    """
-    num_rows = arrays["response"].shape[0]
-    extra = padded_length(num_rows) - num_rows
-
-    def pad(name: str, array: Any) -> Any:
-        if array is None or name == "edges" or not extra:
-            return array
-        width = [(0, extra), *[(0, 0)] * (array.ndim - 1)]
-        if name == "mask":
-            return np.pad(np.asarray(array), width)
-        return np.pad(np.asarray(array), width, mode="edge")
-
-    return {name: pad(name, array) for name, array in arrays.items()}
-
-
 def _edges(edges: Any, axis: jax.Array, mask: jax.Array, num_cells: int) -> jax.Array:
     """Checked edges; those of known rows by NumPy."""
     if edges is None and validation.is_concrete(axis) and validation.is_concrete(mask):
         found = partition.equal_width_edges(np.asarray(axis), num_cells, np.asarray(mask))
         return jax.device_put(found)
     return partition.check_edges(edges, axis, mask, num_cells)
+
+
+def _measured(
+    design: jax.Array,
+    response: jax.Array,
+    axis: jax.Array,
+    features: jax.Array,
+    noise_scale: jax.Array | None,
+) -> jax.Array:
+    """Rows ``(n,)`` without a NaN or infinity, and with a noise scale above zero."""
+    finite = jnp.isfinite(response) & jnp.isfinite(axis)
+    for columns in (design, features):
+        finite = finite & jnp.all(jnp.isfinite(columns), axis=1)
+    if noise_scale is not None:
+        finite = finite & jnp.isfinite(noise_scale) & (noise_scale > 0)
+    return finite
 
 
 def prepare(
@@ -249,11 +228,7 @@ def prepare(
       The data set, and a status: what makes it unfit for any stage, or that rows lie outside the
       edges and were left out.
     """
-    finite = jnp.isfinite(response) & jnp.isfinite(axis)
-    for columns in (design, features):
-        finite = finite & jnp.all(jnp.isfinite(columns), axis=1)
-    if noise_scale is not None:
-        finite = finite & jnp.isfinite(noise_scale) & (noise_scale > 0)
+    finite = _measured(design, response, axis, features, noise_scale)
     cell = partition.cell_index(axis, edges, mask & finite)
     used = cell < edges.shape[0] - 1
     frame = whiten(design, response, used, noise_scale)

@@ -16,6 +16,7 @@ from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published import method as published
 from lisdd_jax.results import Diagnosis
+from lisdd_jax.statistics import padding
 
 METHODS: dict[type, Callable[..., Diagnosis]] = {
     Config: default.run,
@@ -64,7 +65,7 @@ def _run_once(
     """
     num_rows = arrays["response"].shape[0]
     # Rows are dropped as soon as they stand in another form: of many, each copy counts.
-    given, arrays = arrays, dataset.pad_rows(arrays)
+    given, arrays = arrays, padding.pad_rows(arrays)
     given.clear()
     task = describe_call(run, (key, arrays, config), {})
     # As silent as a trace: what is undefined ends in a status.

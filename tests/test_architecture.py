@@ -193,11 +193,53 @@ def place_of_tests(name: str) -> Path:
     [
         name
         for name, path in MODULES.items()
-        if name.split(".")[0] in ("published", "statistics") and path.stem != "__init__"
+        if name.split(".")[0] in ("default", "published", "statistics") and path.stem != "__init__"
     ],
 )
-def test_every_module_of_the_method_has_its_test_module(name):
+def test_every_module_of_a_method_has_its_test_module(name):
     assert place_of_tests(name).is_file(), f"{place_of_tests(name)} is missing"
+
+
+def constants(name: str) -> list[float]:
+    """Numbers that a module names in capitals."""
+    found: list[float] = []
+    for node in TREES[name].body:
+        if (
+            not isinstance(node, ast.Assign)
+            or not ast.unparse(node.targets[0]).strip("(_").isupper()
+        ):
+            continue
+        try:
+            value = ast.literal_eval(node.value)
+        except ValueError:
+            continue
+        parts = value if isinstance(value, tuple) else (value,)
+        found += [part for part in parts if isinstance(part, int | float)]
+    return found
+
+
+def numbers_of_the_method_page() -> dict[str, list[float]]:
+    """Numbers in the tables of constants by the last name of the module that the row names."""
+    found = collections.defaultdict(list)
+    for line in (REPOSITORY / "docs" / "method.md").read_text().splitlines():
+        where, *rest = line.strip("| ").split(" | ")
+        for number, percent in re.findall(r"(?<![\w.])(\d*\.?\d+(?:e-?\d+)?)( %)?", " ".join(rest)):
+            value = float(number) / (100 if percent else 1)
+            for module in re.findall(r"`([\w.]+)`", where):
+                for part in module.split("."):
+                    found[part].append(value)
+    return found
+
+
+def test_the_method_page_has_every_constant_of_both_methods():
+    written = numbers_of_the_method_page()
+    named = [name for name in MODULES if name.split(".")[0] in ("default", "published")]
+    missing = {
+        name: [value for value in constants(name) if value not in written[name.split(".")[-1]]]
+        for name in named
+    }
+    assert not {name: values for name, values in missing.items() if values}
+    assert sum(len(constants(name)) for name in named) > 50
 
 
 def users(pattern: str) -> set[str]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 
+import autoregression
 import jax
 import numpy as np
 import pandas as pd
@@ -378,9 +379,7 @@ def test_terms_of_pysindy_are_over_the_columns_of_the_law(result):
 def correlated(rho, seed=0):
     """The table with noise of an autoregression in the order of ``when``, its rows shuffled."""
     rng = np.random.default_rng(seed)
-    noise = np.zeros(NUM_ROWS)
-    for k, step in enumerate(rng.normal(size=NUM_ROWS)):
-        noise[k] = rho * noise[k - 1] + math.sqrt(1 - rho**2) * step
+    noise = autoregression.simulate(rng, rho, NUM_ROWS)
     t, u = rng.uniform(0, 30, NUM_ROWS), rng.normal(size=NUM_ROWS)
     y = 3 + 0.5 * t - 2 * u + 1.5 * np.maximum(t - 22, 0) + 0.4 * noise
     day = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(NUM_ROWS), "h")

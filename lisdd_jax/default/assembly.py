@@ -1,91 +1,20 @@
 """The results of a diagnosis, in the units of the data (docs/method.md, section 3.11)."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from lisdd_jax import results
 from lisdd_jax.config import Config
-from lisdd_jax.default.exactness import ExactnessTest
-from lisdd_jax.default.final_sums import Final
-from lisdd_jax.default.first_look import FirstLook
-from lisdd_jax.default.form import ChosenForm, Everywhere
-from lisdd_jax.default.outcome import Map, Terms
-from lisdd_jax.default.physics import Physics
-from lisdd_jax.default.regions import FoundPlace
-from lisdd_jax.default.settling import Settled
-from lisdd_jax.numerics.frame import Frame
+from lisdd_jax.default.findings import Findings, Units
+from lisdd_jax.default.outcome import Terms
 from lisdd_jax.numerics.hosted import namespace
-from lisdd_jax.statistics.f_tests import FRatio
 from lisdd_jax.statistics.supports import sizes, supports
 from lisdd_jax.status import Status, first_failure, is_failure, is_undefined, nan_where, status_if
 
 _LOUD = 0.01
 """Level at which a cell's noise counts as its own: unequal noise is no wrong mean."""
-
-
-class Units(NamedTuple):
-    """From working units to those of the data.
-
-    Attributes:
-      response: units of the response in one of the working column.
-      initial: ``(p,)`` first fit, in the frame.
-      terms: ``(L,)`` root mean squares that the terms were divided by.
-      frame: of the physics.
-      edges: ``(R_map + 1,)`` of the map.
-    """
-
-    response: Any
-    initial: Any
-    terms: Any
-    frame: Frame
-    edges: Any
-
-
-class Findings(NamedTuple):
-    """All that was found, in working units.
-
-    Attributes:
-      look, place, exactness: of the cells.
-      scatter: size of the law's scatter.
-      variance: of the noise.
-      certified: bool.
-      members: ``(R, K)`` bool, cells of the regions.
-      gains: ``(R,)`` nats of each.
-      form, terms, settled, final: of the regions.
-      law: the physics.
-      everywhere: terms on all rows.
-      share: of the rival.
-      map: cells of the map.
-      tests: held-out tests, ordinary and robust, ``(2,)`` each.
-      log_p: log p-values of the tests, then of the map.
-      supports: ``(2, R)`` supports tested.
-      verdict: int, of the method.
-      status: of the stages.
-    """
-
-    look: FirstLook
-    place: FoundPlace
-    exactness: ExactnessTest
-    scatter: Any
-    variance: Any
-    certified: Any
-    members: Any
-    gains: Any
-    form: ChosenForm
-    terms: Terms
-    settled: Settled
-    final: Final
-    law: Physics
-    everywhere: Everywhere
-    share: Any
-    map: Map
-    tests: tuple[FRatio, FRatio]
-    log_p: tuple[Any, ...]
-    supports: Any
-    verdict: Any
-    status: Any
 
 
 def _at_terms(values: Any, terms: Terms, num_terms: int, empty: float) -> Any:
@@ -124,14 +53,14 @@ def make_regions(found: Findings, units: Units) -> results.Regions:
     present = xp.any(found.members, 1)
     known = present[:, None]
     num_terms = len(units.terms)
-    scale = (units.response / units.terms)[None]
     below, above = xp.isinf(settled.lower) & present, xp.isinf(settled.upper) & present
 
     def shown(values: Any) -> Any:
         return xp.where(present.reshape((-1,) + (1,) * (values.ndim - 1)), values, xp.nan)
 
     used = _at_terms(xp.where(terms.used, 1.0, 0.0), terms, num_terms, 0.0) > 0
-    coefficients = _at_terms(terms.coefficients, terms, num_terms, 0.0) * scale
+    coefficients = units.weights(_at_terms(terms.coefficients, terms, num_terms, 0.0))
+    stderr = units.weights(_at_terms(terms.stderr, terms, num_terms, np.nan))
     log_p = shown(-found.gains)
     return results.Regions(
         lower=shown(xp.where(below, units.edges[0], settled.lower)),
@@ -142,7 +71,7 @@ def make_regions(found: Findings, units: Units) -> results.Regions:
         count=xp.where(present, settled.num_rows, 0),
         support=used & known,
         coefficients=xp.where(known, coefficients, 0.0),
-        stderr=shown(_at_terms(terms.stderr, terms, num_terms, np.nan) * scale),
+        stderr=shown(stderr),
         equivalent=form.equivalent & known,
         statistic=shown(2 * found.gains),
         p_value=xp.exp(log_p),
@@ -232,7 +161,6 @@ def make_evidence(found: Findings, units: Units) -> dict[str, Any]:
     below = xp.where(exact.first <= 0, -xp.inf, look.places[exact.first])
     above = xp.where(exact.end >= num, xp.inf, look.places[exact.end])
     some = found.share > 0
-    rival = units.frame.coefficients(units.initial + units.response * place.rival_theta)
     depend = look.dependence
     return {
         "place": results.Place(
@@ -250,7 +178,7 @@ def make_evidence(found: Findings, units: Units) -> dict[str, Any]:
         ),
         "rival": results.Rival(
             share=found.share,
-            coefficients=xp.where(some, rival, xp.nan),
+            coefficients=xp.where(some, units.law(place.rival_theta), xp.nan),
             gap=xp.where(some, place.rival_gap, xp.inf),
         ),
         "dependence": results.Dependence(
@@ -280,19 +208,18 @@ def assemble(found: Findings, units: Units, num_rows: Any, config: Config) -> re
     regions = make_regions(found, units)
     test = make_certificate(found, cells, num_terms, config)
     form = make_form(found, units, regions, test)
-    law, unit = found.law, units.response
     table = xp.asarray(supports(num_terms, config.max_terms))
     assert sizes(num_terms, config.max_terms).size == len(table)
     return results.Diagnosis(
-        coefficients=shown(units.frame.coefficients(units.initial + unit * law.theta)),
-        covariance=shown(units.frame.covariance(law.covariance) * unit**2),
-        scale=shown(xp.sqrt(found.variance) * unit),
+        coefficients=shown(units.law(found.law.theta)),
+        covariance=shown(units.law_covariance(found.law.covariance)),
+        scale=shown(xp.sqrt(found.variance) * units.response),
         cells=cells,
         regions=regions,
         form=form,
         test=test,
         **make_evidence(found, units),
-        law_scatter=shown(found.scatter * unit),
+        law_scatter=shown(found.scatter * units.response),
         everywhere=table[found.everywhere.support] & found.everywhere.wins,
         outliers=found.settled.outlier,
         num_rows=num_rows,

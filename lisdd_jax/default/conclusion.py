@@ -7,10 +7,11 @@ import jax
 from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import certificate, outcome, regions
-from lisdd_jax.default.assembly import Findings, Units, assemble
+from lisdd_jax.default.assembly import assemble
 from lisdd_jax.default.cells import FEWEST_CELLS
 from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
+from lisdd_jax.default.findings import Findings, Units
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import ChosenForm, Everywhere, act_everywhere, split_supports
 from lisdd_jax.default.layout import ColumnLayout
@@ -68,7 +69,8 @@ class Standing(NamedTuple):
 
 
 @compiled
-def _log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
+def log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
+    """Log p-values of the held-out tests, then of the map; NaN where undefined."""
     return log_p_values(*ratios)
 
 
@@ -216,7 +218,7 @@ def conclude(
     )
     share = _share_of_rival(task, stands, settled)
     size = regions.size_of_scatter(survey.fits, stands.scatter)
-    tails = _log_tails(*explained.tests, mapped.misfit, mapped.own_noise, mapped.louder)
+    tails = log_tails(*explained.tests, mapped.misfit, mapped.own_noise, mapped.louder)
     status = first_failure(
         to_host(before),
         status_if(~law.determined, Status.NO_CLEAN_CELLS),

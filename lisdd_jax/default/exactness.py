@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lisdd_jax.default.breaks import Breaks, fit_breaks, log_upper_f
-from lisdd_jax.default.local_fits import LocalFits, Noise, spans
+from lisdd_jax.default.local_fits import LEAST_LEFT, LocalFits, Noise, spans
 from lisdd_jax.numerics import hosted, small_systems, tolerances
 from lisdd_jax.numerics.hosted import choose, namespace
 
@@ -27,8 +27,9 @@ changes of the whole law."""
 _LEAST_SHARE, _LEAST_ROWS = 0.02, 6
 """A run must hold, and leave, so many rows: a few rows show a misfit of their own anywhere."""
 
-_LEAST_LEFT = 1e-6
-"""Share of a direction's square below which the physics contains it."""
+_CHANGE_FACTOR, _CHANGE_POWER, RUN_POWER = 1.1, 0.8, 1.5
+"""Effective trials per direction among ``K`` cells, ``factor K^power`` for runs that begin or end
+with the axis and ``K^power`` for all: bounds of simulated bridges of 4 to 32 cells."""
 
 
 class ExactnessTest(NamedTuple):
@@ -100,7 +101,7 @@ def scores(gram: Any, num_rows: Any, weight: Any, physics: slice) -> _Scores:
     outside = num_rows.sum() - rows
     enough = (rows >= least) & ((outside >= least) | (outside < 0.5))
     largest = xp.max(square, axis=(1, 2), keepdims=True)
-    defined = enough[None] & (variance > _LEAST_LEFT * largest) & (variance > 0)
+    defined = enough[None] & (variance > LEAST_LEFT * largest) & (variance > 0)
     effect = xp.where(defined, score / xp.where(defined, variance, 1.0), 0.0)
     return _Scores(effect * xp.where(defined, score, 0.0), effect, shared, law.inverse)
 
@@ -152,9 +153,9 @@ def _largest_score(
     cells = cells.astype(gram.dtype)
     num_basic, num_terms = (part.sum().astype(gram.dtype) for part in (basic, distinct & ~basic))
     families = (
-        (basic, change, num_basic * 1.1 * cells**0.8 / _CHANGE_SHARE),
-        (basic, every, num_basic * cells**1.5 / _RUN_SHARE),
-        (distinct & ~basic, every, num_terms * cells**1.5 / _TERM_SHARE),
+        (basic, change, num_basic * _CHANGE_FACTOR * cells**_CHANGE_POWER / _CHANGE_SHARE),
+        (basic, every, num_basic * cells**RUN_POWER / _RUN_SHARE),
+        (distinct & ~basic, every, num_terms * cells**RUN_POWER / _TERM_SHARE),
     )
     log_p = []
     for directions, runs, trials in families:

@@ -15,6 +15,10 @@ _SCAN_PRIOR_ROWS = 8.0
 """The same for scores, which sum over many cells and gain by steadier weights."""
 
 
+LEAST_LEFT = 1e-6
+"""Share of a column's square, left of it by others, up to which they contain it."""
+
+
 class LocalFits(NamedTuple):
     """The cells' own fits; ``K`` cells, ``m = k + 1`` columns, the response last.
 
@@ -106,7 +110,7 @@ def fit_every_cell(
     terms = slice(size, gram.shape[-1] - 1)
     diagonal = xp.diagonal(own.rest, axis1=1, axis2=2)[:, terms]
     whole = xp.diagonal(gram, axis1=1, axis2=2)[:, terms]
-    beyond = diagonal > 1e-6 * whole
+    beyond = diagonal > LEAST_LEFT * whole
     kept = [*range(size), gram.shape[-1] - 1]
     fits = LocalFits(
         gram=gram[:, kept][:, :, kept],

@@ -73,6 +73,29 @@ def _clipped(response: jax.Array, used: jax.Array, rounding: jax.Array) -> jax.A
     return jnp.where(used, jnp.clip(response, center - bound, center + bound), 0.0)
 
 
+def _first_fit(
+    physics: jax.Array, response: jax.Array, used: jax.Array, count: jax.Array, rounding: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Solution ``(p,)`` of the clipped rows in the frame, and the size of what it leaves."""
+    clipped = _clipped(response, used, rounding)
+    initial = physics @ clipped / count
+    clipped = clipped - initial @ physics
+    step = physics @ clipped / count
+    initial, left = initial + step, clipped - step @ physics
+    # A unit of rounding errors would make rows that the clipped fit leaves as large as 1e32.
+    unit = jnp.maximum(scaling.root_mean_square(left, count), rounding)
+    # No result depends on where the response is counted from, nor in which unit.
+    return lax.stop_gradient((initial, jnp.where(unit > 0, unit, 1.0)))
+
+
+def _standardised(axis: jax.Array, used: jax.Array, count: jax.Array) -> jax.Array:
+    """The axis ``(n,)`` about its mean, in units of its spread; 0 out of use."""
+    known = jnp.where(used, axis, 0.0)
+    center = jnp.sum(known) / count
+    spread = scaling.root(jnp.sum(jnp.where(used, (known - center) ** 2, 0.0)) / count)
+    return jnp.where(used, (known - center) / jnp.where(spread > 0, spread, 1.0), 0.0)
+
+
 def order_known(data: Dataset) -> Any:
     """Positions ``(n,)`` of rows in the order of the axis, by NumPy, which sorts many faster."""
     axis = np.where(data.mask, data.axis, np.inf)
@@ -97,23 +120,11 @@ def order_rows(key: jax.Array, data: Dataset, order: jax.Array | None = None) ->
     axis, used = axis[order], mask[order]
     count = jnp.maximum(jnp.sum(mask), 1).astype(dtype)
     physics, response = data.basis[order].T, data.centered[order]
-    rounding = rounding_size(data)
-    clipped = _clipped(response, used, rounding)
-    initial = physics @ clipped / count
-    clipped = clipped - initial @ physics
-    step = physics @ clipped / count
-    initial, left = initial + step, clipped - step @ physics
-    # A unit of rounding errors would make rows that the clipped fit leaves as large as 1e32.
-    unit = jnp.maximum(scaling.root_mean_square(left, count), rounding)
-    # No result depends on where the response is counted from, nor in which unit.
-    initial, unit = lax.stop_gradient((initial, jnp.where(unit > 0, unit, 1.0)))
+    initial, unit = _first_fit(physics, response, used, count, rounding_size(data))
     residual = jnp.where(used, (response - initial @ physics) / unit, 0.0)
     terms = data.features[order].T
     term_scale = scaling.column_norms(terms / jnp.sqrt(count), axis=1)
-    known = jnp.where(used, axis, 0.0)
-    center = jnp.sum(known) / count
-    spread = scaling.root(jnp.sum(jnp.where(used, (known - center) ** 2, 0.0)) / count)
-    place = jnp.where(used, (known - center) / jnp.where(spread > 0, spread, 1.0), 0.0)
+    place = _standardised(axis, used, count)
     one = jnp.where(used, 1.0, 0.0).astype(dtype)
     if data.noise_scale is not None:
         one = one / jnp.where(used, data.noise_scale[order], 1.0)
@@ -123,15 +134,13 @@ def order_rows(key: jax.Array, data: Dataset, order: jax.Array | None = None) ->
     yes = jnp.ones(1, bool)
     changes = jnp.concatenate([yes, axis[1:] > axis[:-1], yes])
     same = jnp.all(columns[:, 1:] == columns[:, :-1], axis=0) & used[1:]
-    fold = random_folds(key, mask, 2, data.block)[order]
-    block = None if data.block is None else unit_ranks(mask, data.block)[order]
     return Ordered(
         columns=columns,
         axis=axis,
         order=order,
         num_rows=jnp.sum(mask, dtype=jnp.int32),
-        fold=fold,
-        block=block,
+        fold=random_folds(key, mask, 2, data.block)[order],
+        block=None if data.block is None else unit_ranks(mask, data.block)[order],
         trusted=None if data.trusted is None else data.trusted[order],
         map_cell=data.cell[order],
         possible=changes,

@@ -14,10 +14,12 @@ from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import first_look, method, rows
 from lisdd_jax.default.cells import MOST_CELLS
+from lisdd_jax.default.conclusion import log_tails
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import order_rows
 from lisdd_jax.default.settling import settle
+from lisdd_jax.statistics.f_tests import f_ratio
 
 
 def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> None:
@@ -51,3 +53,5 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     rows.sum_kept_rows.ahead(ordered, look.cells, look.keep)
     rows.keep_near_law.ahead(ordered, look, law, flags, cells, layout)
     sum_final.ahead(ordered, look, region, settled, law, cells, layout, data.num_cells)
+    fold, cell = (jax.eval_shape(f_ratio, *[of(num)] * 3) for num in (2, data.num_cells))
+    log_tails.ahead(fold, fold, cell, cell, cell)

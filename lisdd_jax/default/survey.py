@@ -5,10 +5,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lisdd_jax.default import regions
-from lisdd_jax.default.exactness import ExactnessTest, log_two_sided, test_exactness
+from lisdd_jax.default.exactness import (
+    RUN_POWER,
+    ExactnessTest,
+    log_two_sided,
+    test_exactness,
+)
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.local_fits import (
+    LEAST_LEFT,
     Beyond,
     LocalFits,
     Noise,
@@ -53,12 +59,12 @@ def _term_beyond(beyond: Beyond, noise: Noise, alpha: Any) -> tuple[Any, Any]:
     xp = namespace(beyond.score)
     weight = xp.where(noise.degrees > 0, 1 / xp.where(noise.degrees > 0, noise.steady, 1.0), 0.0)
     score, square = (spans((part * weight[:, None]).T) for part in beyond)
-    defined = square > 1e-6 * xp.max(square)
+    defined = square > LEAST_LEFT * xp.max(square)
     squares = xp.where(defined, score**2 / xp.where(defined, square, 1.0), 0.0)
     largest = xp.max(squares, axis=(1, 2))
     term = xp.argmax(largest)
     cells = (noise.degrees > 0).sum().astype(score.dtype)
-    tried = float(np.log(len(largest))) + 1.5 * xp.log(xp.maximum(cells, 1))
+    tried = float(np.log(len(largest))) + RUN_POWER * xp.log(xp.maximum(cells, 1))
     log_p = log_two_sided(largest[term], xp.maximum(noise.degrees.sum(), 1)) + tried
     return term, log_p < xp.log(alpha)
 

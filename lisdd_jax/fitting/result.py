@@ -13,15 +13,14 @@ import jax
 import numpy as np
 
 from lisdd_jax import validation
-from lisdd_jax.fitting import frames, intervals, saved
+from lisdd_jax.fitting import frames, intervals, residuals, saved
 from lisdd_jax.fitting.plots import Plots
 from lisdd_jax.report import figures, files, html, json_report, summarize, words
 from lisdd_jax.report.summary import Summary
 from lisdd_jax.results import Diagnosis
-from lisdd_jax.tables import as_table, model, model_export, model_format, model_function, parts
+from lisdd_jax.tables import as_table, model, model_export, model_format, model_function
 from lisdd_jax.tables.errors import import_extra
 from lisdd_jax.tables.problem import Problem
-from lisdd_jax.tables.table import Table
 from lisdd_jax.version import VERSION
 
 _WIDTH = 80
@@ -175,6 +174,9 @@ class Result:
             warnings.warn(note, UserWarning, stacklevel=2)
         if interval is None:
             return found.corrected if corrected else found.physics
+        noise: Any = 0.0
+        if interval == "prediction":
+            noise = residuals.noise_of(table, self.findings.scale, self.config.get("noise_scale"))
         ends = intervals.interval(
             found,
             jax.device_get(self.arrays),
@@ -182,17 +184,9 @@ class Result:
             degrees=self.findings.degrees,
             corrected=corrected,
             level=level,
-            noise=self._noise(table) if interval == "prediction" else 0.0,
+            noise=noise,
         )
         return frames.pandas().DataFrame(ends._asdict(), index=frames.index_of(data))
-
-    def _noise(self, table: Table) -> Any:
-        """Standard deviation of the noise of the rows of a table."""
-        text = self.config.get("noise_scale")
-        if text is None:
-            return self.findings.scale
-        term = parts.read_term("noise_scale", text, table.names)
-        return self.findings.scale * model.evaluate_term(term, table)
 
     def residuals(self, corrected: bool = True) -> Any:
         """Response less prediction at the rows in use, as a pandas series by label.
@@ -200,14 +194,9 @@ class Result:
         Args:
           corrected: whether of the corrected model, or of the trusted physics alone.
         """
-        problem, found = self.problem, jax.device_get(self.arrays)
-        predicted = problem.design @ np.asarray(found.coefficients, float)
-        if corrected:
-            inside = np.asarray(found.regions.contains(problem.axis))
-            missing = problem.features @ np.asarray(found.regions.coefficients, float).T
-            predicted = predicted + np.where(inside.T, missing, 0.0).sum(axis=1)
+        left = residuals.unexplained(self.problem, jax.device_get(self.arrays), corrected)
         pandas = frames.pandas()
-        return pandas.Series(problem.response - predicted, index=pandas.Index(self.labels))
+        return pandas.Series(left, index=pandas.Index(self.labels))
 
     def diagnostics(self) -> Any:
         """Whether the residuals are what the errors assume, one check per row of a data frame.
@@ -218,19 +207,13 @@ class Result:
         about its own cells; NaN under the published method, which does not. Tails and the largest
         against the smallest noise are of the residuals of the corrected model, outliers left out.
         """
-        edges = [cell.lower for cell in self.findings.cells]
-        cell = np.searchsorted(edges, self.problem.axis, side="right")
-        residuals = self.residuals().to_numpy() / self._noise_scale()
-        residuals = np.where(self.arrays.outliers, np.nan, residuals)
+        starts = [cell.lower for cell in self.findings.cells]
+        left, cell = residuals.for_checks(self.problem, jax.device_get(self.arrays), starts)
         # SciPy's tests take a second to import, which a first answer does without.
         from lisdd_jax.fitting import diagnostics
 
-        rows = diagnostics.check_residuals(self.findings, residuals, cell)
+        rows = diagnostics.check_residuals(self.findings, left, cell)
         return frames.pandas().DataFrame(rows).set_index("check")
-
-    def _noise_scale(self) -> np.ndarray | float:
-        """Relative noise of the rows in use."""
-        return 1.0 if self.problem.noise_scale is None else self.problem.noise_scale
 
     def outliers(self) -> Any:
         """Labels of the rows set aside as gross errors, as a pandas index."""

@@ -92,13 +92,25 @@ def _windows(record: Record, window: int) -> tuple[jax.Array, jax.Array]:
     """Where windows begin, ``(n // window,)``, and which of them there are.
 
     They follow each other from the beginning of every piece.
+
+    Raises:
+      ValueError: none fits into a piece of a known record.
     """
     num = len(record.times)
+    if window > num:
+        raise ValueError(f"window must be at most the {num} rows, got {window}")
     place = jnp.arange(num, dtype=jnp.int32)
     inside = record.used & (place + window <= record.stop)
     begins = inside & ((place - record.first) % window == 0)
     starts = jnp.nonzero(begins, size=num // window, fill_value=0)[0]
-    return starts, jnp.arange(num // window) < jnp.sum(begins)
+    there = jnp.arange(num // window) < jnp.sum(begins)
+    if validation.is_concrete(there) and not np.any(there):
+        longest = int(jnp.max(jnp.where(record.used, record.stop - record.first, 0)))
+        raise ValueError(
+            f"window must be at most the {longest} samples of the longest piece of the record, got"
+            f" {window}; gaps, segments and missing samples divide it"
+        )
+    return starts, there
 
 
 @full_precision
@@ -170,15 +182,7 @@ def project(
     validation.Shapes().check("rates", rates.shape, ("n", "c"))
     validation.check_count("num_tests", num_tests, 1)
     validation.check_count("window", window, num_tests + 1)
-    if window > len(record.times):
-        raise ValueError(f"window must be at most the {len(record.times)} rows, got {window}")
     starts, there = _windows(record, window)
-    if validation.is_concrete(there) and not np.any(there):
-        longest = int(jnp.max(jnp.where(record.used, record.stop - record.first, 0)))
-        raise ValueError(
-            f"window must be at most the {longest} samples of the longest piece of the record, got"
-            f" {window}; gaps, segments and missing samples divide it"
-        )
     state, rates = record.take(state), record.take(rates)
     integrals = jnp.pad(_interval_integrals(record, rates), [(0, 1), (0, 0)])
 

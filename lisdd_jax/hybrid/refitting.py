@@ -39,6 +39,15 @@ class Refit:
     status: jax.Array
 
 
+def _size(residuals: jax.Array, response: jax.Array) -> jax.Array:
+    """The norm of residuals; less than the rounding of the response is no residual."""
+    residuals, response = lax.stop_gradient((residuals, response))
+    size = scaling.root(jnp.sum(residuals**2))
+    floor = tolerances.NOISE_FLOOR(response.dtype) * scaling.root(jnp.sum(response**2))
+    size = jnp.maximum(size, floor)
+    return jnp.where(size > 0, size, 1.0)
+
+
 @partial(jax.jit, static_argnums=(0, 1))
 @full_precision
 def _refit(
@@ -62,12 +71,7 @@ def _refit(
 
     fixed = lax.stop_gradient(flat)
     norms = scaling.column_norms(jax.jacfwd(left)(fixed))
-    size = scaling.root(jnp.sum(lax.stop_gradient(left(fixed)) ** 2))
-    # Less than the rounding of the response is no residual.
-    used = lax.stop_gradient(jnp.where(mask, response, 0.0))
-    floor = tolerances.NOISE_FLOOR(response.dtype) * scaling.root(jnp.sum(used**2))
-    size = jnp.maximum(size, floor)
-    size = jnp.where(size > 0, size, 1.0)
+    size = _size(left(fixed), jnp.where(mask, response, 0.0))
     unit = size / norms
 
     def residuals(unknown: jax.Array) -> jax.Array:

@@ -71,23 +71,39 @@ def _test_cells(data: Dataset, start: Start, step: jax.Array) -> tuple[CellTest,
     return energy_test(cell_energy(start.sums, step), start.sums.counts, scale), scale
 
 
+class _State(NamedTuple):
+    step: jax.Array
+    outcome: Outcome
+
+
+def _untested(num_cells: int, dtype: jnp.dtype) -> Outcome:
+    """What is known before the first test."""
+    unknown = jnp.full(num_cells, jnp.nan, dtype)
+    return Outcome(
+        flagged=jnp.zeros(num_cells, bool),
+        flagged_before=jnp.zeros(num_cells, bool),
+        from_initial=jnp.ones((), bool),
+        num_iterations=jnp.int32(0),
+        stable=jnp.zeros((), bool),
+        determined=jnp.ones((), bool),
+        test=CellTest(unknown, unknown),
+        scale=jnp.ones((), dtype),
+    )
+
+
 def search(data: Dataset, start: Start, config: PublishedConfig) -> Outcome:
     """Scale, flags by the energy test, refit; until the flags repeat."""
     # What the loop searches for is discrete.
     data, start = lax.stop_gradient((data, start))
     log_alpha = jnp.log(lax.stop_gradient(config.alpha_cell))
 
-    class State(NamedTuple):
-        step: jax.Array
-        outcome: Outcome
-
-    def body(state: State) -> State:
+    def body(state: _State) -> _State:
         test, scale = _test_cells(data, start, state.step)
         flagged = test.log_p_value < log_alpha
         before = state.outcome
         fit = fit_cells(start.sums, ~flagged)
         repeats = jnp.all(flagged == before.flagged) & (before.num_iterations > 0)
-        return State(
+        return _State(
             jnp.where(fit.determined, fit.step, state.step),
             Outcome(
                 flagged=flagged,
@@ -101,21 +117,13 @@ def search(data: Dataset, start: Start, config: PublishedConfig) -> Outcome:
             ),
         )
 
-    def going_on(state: State) -> jax.Array:
+    def going_on(state: _State) -> jax.Array:
         outcome = state.outcome
         sound = outcome.determined & (outcome.scale > 0)
         return ~outcome.stable & sound & (outcome.num_iterations < config.max_iterations)
 
-    dtype = data.basis.dtype
-    nothing = jnp.zeros(data.num_cells, bool)
-    no, yes = jnp.zeros((), bool), jnp.ones((), bool)
-    untested = jnp.full(data.num_cells, jnp.nan, dtype)
-    unknown = CellTest(untested, untested)
-    one = jnp.ones((), dtype)
-    first = State(
-        jnp.zeros(data.basis.shape[1], dtype),
-        Outcome(nothing, nothing, yes, jnp.int32(0), no, yes, unknown, one),
-    )
+    step = jnp.zeros(data.basis.shape[1], data.basis.dtype)
+    first = _State(step, _untested(data.num_cells, step.dtype))
     return lax.while_loop(going_on, body, first).outcome
 
 

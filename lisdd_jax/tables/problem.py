@@ -3,6 +3,7 @@
 Rows are complete cases: one with a missing value in any column in use is left out and counted.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -167,18 +168,11 @@ def _evaluate(
         for role, given in asked.several.items()
     }
     codings = [coding for found in expanded.values() for coding in found.codings]
-    terms = [*asked.single.values(), *(t for found in expanded.values() for t in found.terms)]
+    lists = {role: found.terms for role, found in expanded.items()}
+    terms = [*asked.single.values(), *itertools.chain(*lists.values())]
     sources = [source_of(term) for term in terms]
     columns = complete_cases.columns_in_use(raw, sources, selection.complete)
-
-    def evaluated(term: Term) -> np.ndarray:
-        return complete_cases.term_values(term, columns, selection)
-
-    values = {role: evaluated(term) for role, term in asked.single.items()}
-    matrices = {
-        role: np.stack([evaluated(term) for term in found.terms], axis=1)
-        for role, found in expanded.items()
-    }
+    values, matrices = _values(asked.single, lists, columns, selection)
     trusted, on_trust = _trusted(asked.other.get("trusted"), raw, selection)
     moments = describe_dates(raw, columns, selection.complete)
     return Problem(
@@ -186,8 +180,8 @@ def _evaluate(
         axis_name=asked.single["axis"].name,
         response_source=source_of(asked.single["response"]),
         axis_source=source_of(asked.single["axis"]),
-        physics=expanded["physics"].terms,
-        library=expanded["library"].terms,
+        physics=lists["physics"],
+        library=lists["library"],
         design=matrices["physics"],
         features=matrices["library"],
         **values,
@@ -198,13 +192,26 @@ def _evaluate(
         missing=selection.missing,
         levels={coding.column: coding.levels for coding in codings},
         dates=tuple(moments),
-        notes=(
-            *table.notes,
-            *(coding.note for coding in codings),
-            *moments.values(),
-            *on_trust,
-        ),
+        notes=(*table.notes, *(coding.note for coding in codings), *moments.values(), *on_trust),
     )
+
+
+def _values(
+    single: Mapping[str, Term],
+    lists: Mapping[str, Library],
+    columns: Mapping[str, np.ndarray],
+    selection: CompleteCases,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """By role, values ``(n,)`` of single terms and ``(n, k)`` of lists of ``k`` terms."""
+
+    def evaluated(term: Term) -> np.ndarray:
+        return complete_cases.term_values(term, columns, selection)
+
+    values = {role: evaluated(term) for role, term in single.items()}
+    matrices = {
+        role: np.stack([evaluated(term) for term in terms], axis=1) for role, terms in lists.items()
+    }
+    return values, matrices
 
 
 def _labels(

@@ -11,6 +11,7 @@ from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.default.dependence import RowDependence
 from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
+from lisdd_jax.default.findings import Findings, Units
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import ChosenForm, Everywhere
 from lisdd_jax.default.outcome import Map, Terms
@@ -24,7 +25,7 @@ from lisdd_jax.status import Status
 
 CONFIG = Config()
 CENTER, TRANSFORM = np.array([0.0, 3.0]), np.array([[2.0, 0.3], [0.0, 0.5]])
-UNITS = assembly.Units(
+UNITS = Units(
     response=np.float64(4.0),
     initial=np.array([1.5, -0.5]),
     terms=np.array([10.0, 0.1, 2.0]),
@@ -46,7 +47,7 @@ def findings(**changes):
     depend = RowDependence(*map(np.float64, (0.1, 0.2, 1.5, 2, 1, 0, 0.05)), True, False)
     ratio = FRatio(np.arange(1.0, 5), np.full(4, 3.0), np.array([9.0, 9, 0, 9]))
     shape = np.zeros((3, 6))
-    found = assembly.Findings(
+    found = Findings(
         look=FirstLook(
             keep=np.ones(4, bool),
             scale=np.float64(1),

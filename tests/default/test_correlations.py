@@ -1,5 +1,6 @@
 """Correlations of neighbouring rows."""
 
+import autoregression
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,15 +15,6 @@ BOUNDS = np.append(NUM // CELLS * np.arange(CELLS), np.full(MOST_CELLS + 1 - CEL
 LAYOUT = SortedCells(jnp.asarray(CELL), jnp.asarray(BOUNDS, jnp.int32), jnp.int32(CELLS))
 
 
-def autoregression(rng, rho, num=NUM):
-    noise = rng.normal(size=num) * np.sqrt(1 - rho**2)
-    series = np.empty(num)
-    series[0] = rng.normal()
-    for k in range(1, num):
-        series[k] = rho * series[k - 1] + noise[k]
-    return series
-
-
 @jax.jit
 def correlate(response, order):
     columns = jnp.stack([jnp.ones(NUM), jnp.linspace(-1.7, 1.7, NUM)])
@@ -34,7 +26,8 @@ def correlate(response, order):
 def test_correlation_of_neighbours_is_estimated_without_bias(rho):
     order = jnp.arange(NUM)
     rng = np.random.default_rng(3)
-    found = [float(correlate(jnp.asarray(autoregression(rng, rho)), order).axis) for _ in range(60)]
+    drawn = [autoregression.simulate(rng, rho, NUM) for _ in range(60)]
+    found = [float(correlate(jnp.asarray(series), order).axis) for series in drawn]
     # The bias that is taken off is that of the mean; what remains is shrunk by 5.5 / m.
     shrunk = rho * (1 - 5.5 / (NUM / CELLS))
     error = np.std(found) / np.sqrt(len(found))
@@ -56,14 +49,14 @@ def test_a_law_that_breaks_in_few_cells_is_no_dependence():
     assert found.axis_rho == 0
     assert found.record_rho == 0
     # Noise with a memory shows in every cell.
-    series = jnp.asarray(broken + autoregression(rng, 0.6))
+    series = jnp.asarray(broken + autoregression.simulate(rng, 0.6, NUM))
     assert correlate(series, jnp.arange(NUM)).axis_rho > 0.4
 
 
 def test_order_of_the_record_is_told_from_that_of_the_axis():
     rng = np.random.default_rng(5)
     order = rng.permutation(NUM)
-    series = autoregression(rng, 0.8)
+    series = autoregression.simulate(rng, 0.8, NUM)
     found = correlate(jnp.asarray(series[order]), jnp.asarray(order))
     assert found.axis_rho == 0
     assert found.record_rho > 0.6

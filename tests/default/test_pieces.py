@@ -2,6 +2,7 @@
 
 import itertools
 
+import autoregression
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,20 +80,14 @@ def test_a_law_that_bends_everywhere_does_not_break():
     assert not said(axis, 0.1 * axis**2 + 0.1 * rng.normal(size=40))
 
 
-def autoregression(rng, rho, num):
-    series = [rng.normal()]
-    for _ in range(num - 1):
-        series.append(rho * series[-1] + np.sqrt(1 - rho**2) * rng.normal())
-    return np.array(series)
-
-
 @pytest.mark.parametrize("num", [20, 50])
 @pytest.mark.parametrize("rho", [0.5, 0.9])
 def test_dependence_is_seldom_taken_for_breaks(num, rho):
     """At most one in a hundred, with a tolerance of five standard errors."""
     rng = np.random.default_rng(num)
     count = 300
-    found = sum(said(np.arange(float(num)), autoregression(rng, rho, num)) for _ in range(count))
+    axis = np.arange(float(num))
+    found = sum(said(axis, autoregression.simulate(rng, rho, num)) for _ in range(count))
     assert found / count < 0.01 + 5 * np.sqrt(0.01 * 0.99 / count)
 
 

@@ -117,12 +117,12 @@ def run_study(
     arguments.check_out_dir(out_dir, resume)
     levels = arguments.check_levels(quantiles)
     part = arguments.check_share(share)
-    execution = Execution(
-        devices=tuple(devices or jax.local_devices()),
-        chunk_size=arguments.check_optional_count("chunk_size", chunk_size),
-        batch_size=arguments.check_optional_count("batch_size", batch_size),
-        memory_limit=arguments.check_optional_count("memory_limit", memory_limit),
-        num_threads=arguments.check_optional_count("num_threads", num_threads),
+    execution = _check_execution(
+        devices,
+        chunk_size=chunk_size,
+        batch_size=batch_size,
+        memory_limit=memory_limit,
+        num_threads=num_threads,
     )
     computation = Computation(simulate, evaluate, cells=cells, key=key, execution=execution)
     settings = study_settings(
@@ -140,6 +140,25 @@ def run_study(
     tally = Tally(list(settings["metrics"]), cells.num_cells, sketch=bool(levels), kept=kept)
     missing = assembly.reload(folder, tally, cells, num_replications)
     mine = interval_sets.share_of_cells(np.arange(cells.num_cells), num_replications, *part)
+    _run_together(computation, tally, folder, mine, missing, started, progress)
+    return assembly.result(assembly.merge(tally), cells, num_replications, levels, settings)
+
+
+def _check_execution(devices: Sequence[jax.Device] | None, **counts: int | None) -> Execution:
+    checked = {name: arguments.check_optional_count(name, counts[name]) for name in counts}
+    return Execution(devices=tuple(devices or jax.local_devices()), **checked)
+
+
+def _run_together(
+    computation: Computation,
+    tally: Tally,
+    folder: StudyFolder | None,
+    mine: np.ndarray,
+    missing: np.ndarray,
+    started: float,
+    progress: Callable[[Progress], None] | None,
+) -> None:
+    """Compute what is missing of this process's intervals; a failure ends every process."""
     wanted = interval_sets.intersect(mine, missing)
 
     def run() -> None:
@@ -154,7 +173,6 @@ def run_study(
         together(run)
     finally:
         memory.return_free_memory()
-    return assembly.result(assembly.merge(tally), cells, num_replications, levels, settings)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lisdd_jax.study.engine import MetricSummary
+from lisdd_jax.study.engine import MetricSummary, StudyResult
 from lisdd_jax.study.experiments import oscillator_runs as runs
 from lisdd_jax.study.experiments import scenarios
 from lisdd_jax.study.experiments.rows import (
@@ -19,6 +19,7 @@ from lisdd_jax.study.experiments.setup import Experiment, Setup, count_statuses
 
 _BETAS = (0.0, 0.1, 0.2)
 _GRID = {"beta": list(_BETAS), "width": [1.0]}
+_RATES = {"split": "rejection_rate", "naive": "naive_rejection_rate"}
 _LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5)
 _FORCED_FACTOR = 5
 """The forced study has so many times the replications: its rates are what is to be estimated."""
@@ -55,54 +56,56 @@ def _measure(setup: Setup) -> dict[str, Any]:
     cell, ``conditional_rejection_rate`` with the region forced, and the uniformity of the forced
     p-values under the null.
     """
-    simulate = scenarios.oscillator(setup.num_rows)
-    short = scenarios.oscillator(setup.num_rows_forced)
     rows: list[Row] = []
     statuses: list[dict[str, Any]] = []
     for mode in setup.modes:
-        config = setup.config(mode)
-        evaluate = runs.pipeline_evaluator(config, setup.num_rows)
-        whole = setup.study(f"E3 {mode}", simulate, evaluate, _GRID, keep_records=True)
-        forced = setup.study(
-            f"E3 forced {mode}",
-            short,
-            runs.forced_evaluator(config),
-            _GRID,
-            factor=_FORCED_FACTOR,
-            keep_records=True,
-        )
+        whole, forced = _studies(setup, mode)
         statuses += count_statuses(f"E3 {mode}", whole)
-        for i, beta in enumerate(_BETAS):
-            flagged = whole.records["flagged_rate"][i, 0] > 0
-            rows.append(
-                make_row(
-                    _TABLES,
-                    whole.cells[i].metrics["flagged_rate"],
-                    mode=mode,
-                    method="lisdd",
-                    metric="flagged_rate",
-                    beta=beta,
-                )
-            )
-            for test, metric in (("split", "rejection_rate"), ("naive", "naive_rejection_rate")):
-                where: dict[str, Any] = {
-                    "mode": mode,
-                    "method": "lisdd",
-                    "beta": beta,
-                    "test": test,
-                }
-                overall = whole.cells[i].metrics[metric]
-                given = summarize_values(whole.records[metric][i, 0][flagged])
-                conditional = forced.cells[i].metrics[f"reject_{test}"]
-                rows += [
-                    make_row(_TABLES, overall, metric="rejection_rate", **where),
-                    make_row(_TABLES, conditional, metric="conditional_rejection_rate", **where),
-                    make_row(_TABLES, given, metric="flagged_rejection_rate", **where),
-                ]
-        for test in ("split", "naive"):
+        for i in range(len(_BETAS)):
+            rows += _rates(whole, forced, mode, i)
+        for test in _RATES:
             rows += _uniformity(forced.records[f"p_value_{test}"][0, 0], mode, test)
     settings = {"grid": _GRID, "forced_replications": _FORCED_FACTOR * setup.num_replications}
     return {"settings": settings, "rows": rows, "statuses": statuses}
+
+
+def _studies(setup: Setup, mode: str) -> tuple[StudyResult, StudyResult]:
+    """The whole pipeline, and the tests with the region forced."""
+    config = setup.config(mode)
+    whole = setup.study(
+        f"E3 {mode}",
+        scenarios.oscillator(setup.num_rows),
+        runs.pipeline_evaluator(config, setup.num_rows),
+        _GRID,
+        keep_records=True,
+    )
+    forced = setup.study(
+        f"E3 forced {mode}",
+        scenarios.oscillator(setup.num_rows_forced),
+        runs.forced_evaluator(config),
+        _GRID,
+        factor=_FORCED_FACTOR,
+        keep_records=True,
+    )
+    return whole, forced
+
+
+def _rates(whole: StudyResult, forced: StudyResult, mode: str, i: int) -> list[Row]:
+    """How often cells are flagged and tests reject at effect ``i``."""
+    where: dict[str, Any] = {"mode": mode, "method": "lisdd", "beta": _BETAS[i]}
+    flagged = whole.records["flagged_rate"][i, 0] > 0
+    rate = whole.cells[i].metrics["flagged_rate"]
+    rows = [make_row(_TABLES, rate, metric="flagged_rate", **where)]
+    for test, metric in _RATES.items():
+        overall = whole.cells[i].metrics[metric]
+        given = summarize_values(whole.records[metric][i, 0][flagged])
+        conditional = forced.cells[i].metrics[f"reject_{test}"]
+        rows += [
+            make_row(_TABLES, overall, metric="rejection_rate", test=test, **where),
+            make_row(_TABLES, conditional, metric="conditional_rejection_rate", test=test, **where),
+            make_row(_TABLES, given, metric="flagged_rejection_rate", test=test, **where),
+        ]
+    return rows
 
 
 def _uniformity(p_values: np.ndarray, mode: str, test: str) -> list[Row]:

@@ -1,0 +1,89 @@
+"""What the stages found, in working units, and what these are in units of the data."""
+
+from typing import Any, NamedTuple
+
+from lisdd_jax.default.exactness import ExactnessTest
+from lisdd_jax.default.final_sums import Final
+from lisdd_jax.default.first_look import FirstLook
+from lisdd_jax.default.form import ChosenForm, Everywhere
+from lisdd_jax.default.outcome import Map, Terms
+from lisdd_jax.default.physics import Physics
+from lisdd_jax.default.regions import FoundPlace
+from lisdd_jax.default.settling import Settled
+from lisdd_jax.numerics.frame import Frame
+from lisdd_jax.statistics.f_tests import FRatio
+
+
+class Units(NamedTuple):
+    """From working columns (docs/method.md, equation 18) to those of the data.
+
+    Attributes:
+      response: units of the response in one of the working column.
+      initial: ``(p,)`` first fit, in the frame.
+      terms: ``(L,)`` root mean squares that the terms were divided by.
+      frame: of the physics.
+      edges: ``(R_map + 1,)`` of the map.
+    """
+
+    response: Any
+    initial: Any
+    terms: Any
+    frame: Frame
+    edges: Any
+
+    def law(self, theta: Any) -> Any:
+        """Coefficients ``(p,)`` of the physics for those about the first fit."""
+        return self.frame.coefficients(self.initial + self.response * theta)
+
+    def law_covariance(self, covariance: Any) -> Any:
+        """Covariance ``(p, p)`` of the physics."""
+        return self.frame.covariance(covariance) * self.response**2
+
+    def weights(self, values: Any) -> Any:
+        """Coefficients ``(R, L)`` of terms, or their standard errors."""
+        return values * (self.response / self.terms)[None]
+
+
+class Findings(NamedTuple):
+    """All that was found, in working units.
+
+    Attributes:
+      look, place, exactness: of the cells.
+      scatter: size of the law's scatter.
+      variance: of the noise.
+      certified: bool.
+      members: ``(R, K)`` bool, cells of the regions.
+      gains: ``(R,)`` nats of each.
+      form, terms, settled, final: of the regions.
+      law: the physics.
+      everywhere: terms on all rows.
+      share: of the rival.
+      map: cells of the map.
+      tests: held-out tests, ordinary and robust, ``(2,)`` each.
+      log_p: log p-values of the tests, then of the map.
+      supports: ``(2, R)`` supports tested.
+      verdict: int, of the method.
+      status: of the stages.
+    """
+
+    look: FirstLook
+    place: FoundPlace
+    exactness: ExactnessTest
+    scatter: Any
+    variance: Any
+    certified: Any
+    members: Any
+    gains: Any
+    form: ChosenForm
+    terms: Terms
+    settled: Settled
+    final: Final
+    law: Physics
+    everywhere: Everywhere
+    share: Any
+    map: Map
+    tests: tuple[FRatio, FRatio]
+    log_p: tuple[Any, ...]
+    supports: Any
+    verdict: Any
+    status: Any
