@@ -74,12 +74,6 @@ def _with_derivatives(
     )
 
 
-_NUM_CANDIDATES = 20
-_NUM_OF_MANY_ROWS = 10
-"""Best starts that go on, of many rows as few as in FAST-LTS (Rousseeuw and Van Driessen 2006,
-section 3): the more rows, the fewer minima lie close together."""
-
-
 @partial(jax.jit, static_argnames=("num_starts", "full_search_rows"))
 @full_precision
 def _fit_trimmed(
@@ -98,17 +92,9 @@ def _fit_trimmed(
     # A power of two: squares of tiny responses leave the range of floats, those in it do not.
     unit = scaling.binary_unit(jnp.max(jnp.abs(centered)))
     centered = centered / unit
-    is_long = mask.shape[0] > full_search_rows
     sample = (lax.stop_gradient(basis), lax.stop_gradient(centered), mask)
     found, lowest, search_status = lax.stop_gradient(
-        search_one(
-            key,
-            sample,
-            trim,
-            num_starts=num_starts,
-            num_candidates=_NUM_OF_MANY_ROWS if is_long else _NUM_CANDIDATES,
-            full_search_rows=full_search_rows,
-        )
+        search_one(key, sample, trim, num_starts=num_starts, full_search_rows=full_search_rows)
     )
     count = jnp.sum(mask, dtype=jnp.int32)
     num = order.num_kept(count, trim, design.dtype)
@@ -153,8 +139,8 @@ def fit_trimmed(
     Minimises the sum of the ``h = ceil((1 - trim) n)`` smallest squared residuals. The search is
     random; with enough starts its result does not depend on the key. Up to ``full_search_rows``
     rows every start is judged on all rows, and the twenty best are concentrated to convergence;
-    beyond them starts are judged on a random subsample of 300, the ten best make two steps on all
-    rows, and the two that lead are concentrated to convergence.
+    beyond them starts are judged on a random subsample of 300, the twenty best make two steps on
+    all rows, and the two that lead are concentrated to convergence.
 
     Coefficients, objective and scale have the derivatives of least squares on the rows in ``kept``,
     which are those of the fit itself away from the points where another row is kept.
