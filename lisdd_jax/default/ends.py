@@ -87,7 +87,7 @@ def _at_slot(values: jax.Array, slot: jax.Array) -> jax.Array:
     return jnp.append(values, jnp.zeros(1, values.dtype))[slot]
 
 
-def by_slot(coefficients: jax.Array, columns: jax.Array, slot: jax.Array) -> jax.Array:
+def _by_slot(coefficients: jax.Array, columns: jax.Array, slot: jax.Array) -> jax.Array:
     """Corrections ``(n,)`` with coefficients ``(R, m)`` of the rows' own regions; 0 outside."""
     # Column by column: a gather of whole rows costs several times as much.
     each = zip(coefficients.T, columns, strict=True)
@@ -107,6 +107,54 @@ class Placed(NamedTuple):
     stop: jax.Array
     coefficients: jax.Array
     gain: jax.Array
+
+
+class _Windows(NamedTuple):
+    """Where the ends of regions may lie.
+
+    Attributes:
+      slot: ``(n,)`` int32 region whose ends may take a row; ``R`` for none.
+      before, after: ``(n + 1,)`` the same of the row before and after a position.
+      possible: ``(n + 1,)`` bool.
+      head, tail: ``(n + 1,)`` gain granted to a start and a stop.
+    """
+
+    slot: jax.Array
+    before: jax.Array
+    after: jax.Array
+    possible: jax.Array
+    head: jax.Array
+    tail: jax.Array
+
+    def best_ends(self, gain: jax.Array, start: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Starts and stops ``(R,)`` of the largest gain, the stop beyond a given start."""
+        num_regions = len(start)
+        ahead = self.possible & (_positions(gain) > _at_slot(start, self.before))
+        gained = jnp.where(ahead, gain + self.tail, -jnp.inf)
+        stop = extremes.first_max_of_groups(gained, self.before, num_regions)
+        behind = self.possible & (_positions(gain) < _at_slot(stop, self.after))
+        lost = jnp.where(behind, self.head - gain, -jnp.inf)
+        return extremes.first_max_of_groups(lost, self.after, num_regions), stop
+
+
+def _positions(values: jax.Array) -> jax.Array:
+    return jnp.arange(len(values), dtype=jnp.int32)
+
+
+def _windows_of(
+    spans: Spans, possible: jax.Array, num_rows: jax.Array, bonus: jax.Array
+) -> _Windows:
+    position = _positions(possible)
+    slot = _slots(spans, spans.low, spans.high, position[:-1])
+    nowhere = jnp.full(1, len(spans.low), jnp.int32)
+    return _Windows(
+        slot=slot,
+        before=jnp.concatenate([nowhere, slot]),
+        after=jnp.concatenate([slot, nowhere]),
+        possible=possible,
+        head=jnp.where(position == 0, bonus, 0.0),
+        tail=jnp.where(position == num_rows, bonus, 0.0),
+    )
 
 
 class _Turn(NamedTuple):
@@ -149,19 +197,14 @@ def place_ends(
       num_rows: rows in use.
       bonus: gain granted to an end at the end of the axis, which is no parameter.
     """
-    num, num_regions = residual.shape[0], use.shape[0]
-    position = jnp.arange(num + 1, dtype=jnp.int32)
-    window = _slots(spans, spans.low, spans.high, position[:-1])
-    before = jnp.append(jnp.int32(num_regions), window)
-    after = jnp.append(window, jnp.int32(num_regions))
-    head = jnp.where(position == 0, bonus, 0.0)
-    tail = jnp.where(position == num_rows, bonus, 0.0)
+    windows = _windows_of(spans, possible, num_rows, bonus)
+    left = _cut_off(residual, bound)
     both = use[:, :, None] & use[:, None, :]
-    columns_and_residual = jnp.concatenate([columns, residual[None]])
+    every = jnp.concatenate([columns, residual[None]])
 
     def fit(start: jax.Array, stop: jax.Array) -> jax.Array:
-        slot = _slots(spans, start, stop, position[:-1])
-        sums = sum_products(columns_and_residual, slot, num_regions, weight)
+        slot = _slots(spans, start, stop, _positions(residual))
+        sums = sum_products(every, slot, len(use), weight)
         sums = jnp.where(shared, jnp.sum(sums, axis=0, keepdims=True), sums)
         gram = jnp.where(both, sums[:, :-1, :-1], 0.0)
         moment = jnp.where(use, sums[:, :-1, -1], 0.0)
@@ -170,17 +213,9 @@ def place_ends(
     def turn(state: _Turn) -> _Turn:
         begun = state.placed
         coefficients = fit(begun.start, begun.stop)
-        left = _cut_off(residual, bound)
-        gained = left - _cut_off(residual - by_slot(coefficients, columns, window), bound)
-        gain = extremes.running_sum(gained)
-        ahead = possible & (position > _at_slot(begun.start, before))
-        stop = extremes.first_max_of_groups(
-            jnp.where(ahead, gain + tail, -jnp.inf), before, num_regions
-        )
-        behind = possible & (position < _at_slot(stop, after))
-        start = extremes.first_max_of_groups(
-            jnp.where(behind, head - gain, -jnp.inf), after, num_regions
-        )
+        corrected = residual - _by_slot(coefficients, columns, windows.slot)
+        gain = extremes.running_sum(left - _cut_off(corrected, bound))
+        start, stop = windows.best_ends(gain, begun.start)
         start, stop = (jnp.where(spans.present, end, 0) for end in (start, stop))
         moved = jnp.any((start != begun.start) | (stop != begun.stop))
         return _Turn(state.num + 1, Placed(start, stop, coefficients, gain), moved)
@@ -189,7 +224,7 @@ def place_ends(
         # Ends that stayed would stay again.
         return state.moved & (state.num < _NUM_TURNS)
 
-    zero = jnp.zeros(num + 1, residual.dtype)
+    zero = jnp.zeros(possible.shape, residual.dtype)
     nothing = jnp.zeros(use.shape, residual.dtype)
     first = _Turn(jnp.int32(0), Placed(*begin, nothing, zero), jnp.ones((), bool))
     return jax.lax.while_loop(goes_on, turn, first).placed
