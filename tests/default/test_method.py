@@ -1,6 +1,5 @@
 """The default method on whole tables: where, which side, what, and what it refuses to say."""
 
-import ahead
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -222,12 +221,3 @@ def test_whether_rows_settle_is_told_on_the_host_and_traced(change, settles):
     assert bool(found[2]) == bool(traced[2]) == settles
     for one, other in zip(found, traced, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_its_programs_are_made_ahead():
-    table = data.straight(0, data.step(2.0, 7))
-    made, taken = ahead.programs_of(lambda: data.run(table))
-    # The tails of what the host has found are left: their number follows from all the rest.
-    assert {name.split()[0].rpartition(".")[2] for name in taken - made} == {"_log_tails"}
-    assert made <= taken
-    assert len(made) == 10
