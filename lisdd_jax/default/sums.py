@@ -17,6 +17,9 @@ from lisdd_jax.numerics import cell_sums
 _PIECE = 1 << 15
 """Rows whose products exist at once."""
 
+_FEW_CELLS = 4
+"""Cells of short tables up to which a matrix product for each costs less than adding row by row."""
+
 
 def sum_products(
     columns: jax.Array, cell: jax.Array, num_cells: int, weights: jax.Array | None = None
@@ -33,9 +36,25 @@ def sum_products(
     Returns:
       ``(num_cells, m, m)`` symmetric.
     """
-    if cell.shape[0] <= 2 * _PIECE:
-        return _sum_by_rows(columns, cell, num_cells, weights)
-    return _sum_by_pieces(columns, cell, num_cells, weights)
+    if cell.shape[0] > 2 * _PIECE:
+        return _sum_by_pieces(columns, cell, num_cells, weights)
+    if num_cells <= _FEW_CELLS:
+        return _sum_by_masks(columns, cell, num_cells, weights)
+    return _sum_by_rows(columns, cell, num_cells, weights)
+
+
+def _sum_by_masks(
+    columns: jax.Array, cell: jax.Array, num_cells: int, weights: jax.Array | None
+) -> jax.Array:
+    own = cell[None] == jnp.arange(num_cells, dtype=cell.dtype)[:, None]
+    one = jnp.ones(1, columns.dtype) if weights is None else weights
+    rows = jnp.where(own, one[None], 0.0)
+    return _symmetric((rows[:, None] * columns[None]) @ columns.T)
+
+
+def _symmetric(total: jax.Array) -> jax.Array:
+    # The two halves differ in how the weight was rounded.
+    return 0.5 * (total + total.mT)
 
 
 def _sum_by_rows(
@@ -76,5 +95,4 @@ def _sum_by_pieces(
 
     zero = jnp.zeros((num_cells, len(columns), len(columns)), columns.dtype)
     total, _ = lax.scan(add, zero, jnp.arange(0, num, _PIECE, dtype=jnp.int32))
-    # The two halves differ in how the weight was rounded.
-    return 0.5 * (total + total.mT)
+    return _symmetric(total)

@@ -11,6 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+_FEW_PLACES = 1 << 16
+"""Values up to which a pass for every group costs less than taking them to their groups in turn."""
+
 
 def _by_loop(
     step: Callable[[jax.Array, jax.Array], jax.Array], start: float, values: jax.Array
@@ -54,6 +57,10 @@ def first_max_of_groups(values: jax.Array, group: jax.Array, num_groups: int) ->
       Positions; 0 for groups without a value above ``-inf``.
     """
     num = len(values)
+    if num <= _FEW_PLACES:
+        own = group[None] == jnp.arange(num_groups, dtype=group.dtype)[:, None]
+        masked = jnp.where(own, values[None], -jnp.inf)
+        return jnp.where(jnp.max(masked, axis=1) > -jnp.inf, first_max(masked), 0)
     largest = jnp.full(num_groups, -jnp.inf, values.dtype).at[group].max(values, mode="drop")
     threshold = jnp.append(largest, jnp.full(1, jnp.inf, values.dtype))
     place = jnp.where(values >= threshold[group], jnp.arange(num, dtype=jnp.int32), num)

@@ -17,15 +17,18 @@ def by_loops(columns, cell, num_cells, weights):
 
 
 @pytest.mark.parametrize("num", [0, 1, 100])
+@pytest.mark.parametrize("num_cells", [2, 5])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_sums_of_products_per_cell(num, weighted):
+def test_sums_of_products_per_cell(num, num_cells, weighted):
     rng = np.random.default_rng(0)
     columns, cell = rng.normal(size=(4, num)), rng.integers(-1, 7, size=num)
     weights = rng.uniform(size=num) if weighted else np.ones(num)
     given = jnp.asarray(weights) if weighted else None
-    found = SUM(jnp.asarray(columns), jnp.asarray(cell), 5, given)
-    assert found.shape == (5, 4, 4)
-    np.testing.assert_allclose(found, by_loops(columns, cell, 5, weights), rtol=1e-10, atol=1e-12)
+    found = SUM(jnp.asarray(columns), jnp.asarray(cell), num_cells, given)
+    assert found.shape == (num_cells, 4, 4)
+    np.testing.assert_allclose(
+        found, by_loops(columns, cell, num_cells, weights), rtol=1e-10, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("more", [0, 1, 1000])

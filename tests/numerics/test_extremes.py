@@ -8,7 +8,6 @@ import pytest
 from lisdd_jax.numerics import extremes
 
 NUM, GROUPS = 60, 5
-of_groups = jax.jit(extremes.first_max_of_groups, static_argnums=2)
 
 
 def test_running_sums_begin_with_nothing():
@@ -22,8 +21,13 @@ def test_the_first_of_equal_largest_values():
     assert extremes.first_max(values).tolist() == [1, 2, 0]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_first_largest_value_of_each_group(seed):
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_largest_value_of_each_group(monkeypatch, seed, many):
+    """Many begin early here; the same lines serve any number."""
+    if many:
+        monkeypatch.setattr(extremes, "_FEW_PLACES", NUM // 2)
+    of_groups = jax.jit(lambda *given: extremes.first_max_of_groups(*given, GROUPS))
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 4, size=NUM).astype(float)
     values[rng.uniform(size=NUM) < 0.3] = -np.inf
@@ -37,7 +41,7 @@ def test_the_first_largest_value_of_each_group(seed):
         for i in np.flatnonzero(group == k):
             if values[i] > best:
                 best, expected[k] = values[i], i
-    found = of_groups(jnp.asarray(values), jnp.asarray(group), GROUPS)
+    found = of_groups(jnp.asarray(values), jnp.asarray(group))
     np.testing.assert_array_equal(found, expected)
-    batch = jax.vmap(lambda x: of_groups(x, jnp.asarray(group), GROUPS))(jnp.asarray(values)[None])
+    batch = jax.vmap(lambda x: of_groups(x, jnp.asarray(group)))(jnp.asarray(values)[None])
     np.testing.assert_array_equal(batch[0], expected)
