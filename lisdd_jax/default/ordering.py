@@ -18,9 +18,6 @@ _CLIP = 20.0
 could otherwise be as large as they like, leave the start of the robust fits bounded."""
 
 
-_MANY_ROWS = 1 << 16
-
-
 class Ordered(NamedTuple):
     """The working columns, sorted along the axis; rows out of use last and zero.
 
@@ -64,8 +61,7 @@ def rounding_size(data: Dataset) -> jax.Array:
 
 
 def _clipped(response: jax.Array, used: jax.Array, rounding: jax.Array) -> jax.Array:
-    # Of many rows a sample at even steps tells where most lie.
-    step = max(len(response) // _MANY_ROWS, 1)
+    step = medians.sample_step(len(response))
     sample, counts = response[::step], used[::step]
     center = medians.signed_median(sample, counts)
     spread = medians.median_of_positive(jnp.abs(sample - center), counts)

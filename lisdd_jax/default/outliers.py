@@ -33,11 +33,6 @@ _MEDIAN_DEVIATION = 1.4826
 """A normal's standard deviation over its median absolute deviation."""
 
 
-_MANY_ROWS = 1 << 16
-"""Rows that tell robust fits of cells as well as all do: thousands for every coefficient. Even
-steps along sorted rows give each cell its share."""
-
-
 class LocalFit(NamedTuple):
     """Robust fits of single cells.
 
@@ -226,7 +221,8 @@ def set_aside(columns: jax.Array, response: jax.Array, cell: jax.Array, num_cell
       Huber (1981), Robust statistics, chapter 7.
     """
     problem = _problem_of(columns, response, cell, num_cells)
-    step = max(len(response) // _MANY_ROWS, 1)
+    # Even steps along sorted rows give each cell its share.
+    step = medians.sample_step(len(response))
     sample = problem
     if step > 1:
         sample = _problem_of(columns[:, ::step], response[::step], cell[::step], num_cells)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lisdd_jax.default import outliers
+from lisdd_jax.numerics import medians
 
 NUM, CELLS = 480, 12
 CELL = np.repeat(np.arange(CELLS), NUM // CELLS).astype(np.int32)
@@ -87,7 +88,7 @@ def test_of_many_rows_some_tell_the_scales(monkeypatch, gross):
     if gross:
         response[::37] += 50.0
     whole = set_aside(columns, response)
-    monkeypatch.setattr(outliers, "_MANY_ROWS", NUM // 3)
+    monkeypatch.setattr(medians, "_MANY_ROWS", NUM // 3)
     arrays = (jnp.asarray(columns), jnp.asarray(response), jnp.asarray(CELL))
     some = jax.jit(lambda *given: outliers.set_aside(*given, CELLS))(*arrays)
     np.testing.assert_array_equal(some.keep, whole.keep)

@@ -24,8 +24,8 @@ _SUBSAMPLE_STEPS = 5
 _NUM_LEADING = 2
 _GLANCE_STEPS = 1
 _KEPT_PER_BEST = 5
-"""Starts that go on after a glance, for each that is to be found: after one step on the subsample
-those that lead to the same minimum stand together, far before the others."""
+"""Of many starts all make one step on the subsample, and so many for each that is to be found go
+on: what they find is no worse than where all go on (docs/evidence.md)."""
 
 FULL_SEARCH_ROWS = 600
 """Rows up to which starts are judged on all of them."""
@@ -102,13 +102,11 @@ def _rank_on_subsample(
     num = order.num_kept(count, trim, judge.response.dtype)
     solutions, good = starts.make_starts(draws, judge, everyone, count)
     start = concentration.unjudged(judge, solutions)
-    some_good = jnp.any(good)
-    num_kept = num_best * _KEPT_PER_BEST
-    if solutions.shape[0] > num_kept:
-        # Of many starts most are seen to be poor after a step.
+    leading, num_kept = good, num_best * _KEPT_PER_BEST
+    if len(solutions) > num_kept:
         start = _rank(judge, start, good, num, _GLANCE_STEPS, num_kept)
-        good = jnp.isfinite(start.objective)
-    return _rank(judge, start, good, num, _SUBSAMPLE_STEPS, num_best), some_good
+        leading = jnp.isfinite(start.objective)
+    return _rank(judge, start, leading, num, _SUBSAMPLE_STEPS, num_best), jnp.any(good)
 
 
 def _rank_on_all_rows(ready: _Ready, num_best: int) -> tuple[concentration.Candidates, jax.Array]:
