@@ -68,6 +68,10 @@ class Standing(NamedTuple):
     scatter: Any
 
 
+_ONE_SIDED = 1.645
+"""Quantile of the normal distribution at .95: how large an unnoticed change may well be."""
+
+
 @compiled
 def log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
     """Log p-values of the held-out tests, then of the map; NaN where undefined."""
@@ -78,11 +82,15 @@ def _shift_of_unnoticed(exactness: ExactnessTest) -> Any:
     """Covariance of the law's shift under the change that came nearest to being noticed.
 
     Intervals given only where a test did not reject cover too little, since the test passes where
-    the change looks small. The shift counts the more, the nearer the test came to rejecting.
+    the change looks small. What counts is therefore how large it may be, its upper limit, and it
+    counts the more, the nearer the test came to rejecting.
     """
     xp = namespace(exactness.shift)
     weight = 1 - xp.exp(exactness.log_p_value)
-    return weight * exactness.shift[:, None] * exactness.shift[None]
+    # The change has a standard error of one over the root of its statistic.
+    score = xp.sqrt(xp.maximum(exactness.statistic, 1.0))
+    shift = exactness.shift * (1 + _ONE_SIDED / score)
+    return weight * shift[:, None] * shift[None]
 
 
 def _fit_law(task: Task, stands: Standing, final: Final, blocks: bool) -> Physics:

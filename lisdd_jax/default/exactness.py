@@ -180,7 +180,7 @@ def _largest_break(found: Breaks, fits: LocalFits, slack: Any, inflation: Any) -
     variance = xp.where(found.variance > 0, found.variance, 1.0)
     log_p = log_upper_f(gain / (df_num * variance), df_num, df_den)
     trials = xp.maximum(tested.sum(), 1).astype(gain.dtype) / _BREAK_SHARE
-    log_p = xp.where(tested, log_p + xp.log(trials), 0.0)
+    log_p = xp.where(tested, log_p + xp.log(trials), xp.inf)
     best = xp.argmin(log_p)
     rows = xp.cumsum(fits.num_rows)
     early = rows[best] < 0.5 * rows[-1]

@@ -146,7 +146,7 @@ def test_map_shows_the_residuals_of_the_law(table, found):
 
 
 def test_errors_of_a_law_that_holds_carry_what_was_not_noticed(sound):
-    """``(1 - p) s s'`` of section 3.5, with the change that came nearest to being noticed."""
+    """``(1 - p) s s'`` of section 3.5, with the upper limit of the change that came nearest."""
     table, found = sound
     assert found.verdict == Verdict.CLEAN
     assert not found.regions.present.any()
@@ -165,7 +165,8 @@ def test_errors_of_a_law_that_holds_carry_what_was_not_noticed(sound):
             changes.append((left @ left - rest @ rest, theta - weights[:2]))
     _, shift = max(changes, key=lambda change: change[0])
     plain = left @ left / (len(left) - 2) * np.linalg.inv(design.T @ design)
-    expected = plain + (1 - found.exactness.p_value) * np.outer(shift, shift)
+    largest = (1 + 1.645 / np.sqrt(found.exactness.statistic)) ** 2
+    expected = plain + (1 - found.exactness.p_value) * largest * np.outer(shift, shift)
     # The library weighs cells by their noise, which all is the same here but for chance.
     np.testing.assert_allclose(np.diag(found.covariance), np.diag(expected), rtol=0.35)
     assert (np.diag(found.covariance) > np.diag(plain)).any()
