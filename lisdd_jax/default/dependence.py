@@ -133,12 +133,35 @@ def share_of_axis(rho: jax.Array, num_rows: jax.Array, num_cells: jax.Array) -> 
     return _sharing(full - jnp.minimum(across, full), jnp.minimum(across, full))
 
 
-def share_of_blocks(block: jax.Array, cell: jax.Array, likeness: jax.Array) -> Sharing:
-    """Sharing by blocks ``(n,)``, any two rows of which correlate by ``likeness``."""
+class Blocks(NamedTuple):
+    """Rows block by block, in each along the axis.
+
+    Attributes:
+      order: ``(n,)`` places of such rows among those sorted along the axis.
+      label: ``(n,)`` int32 their blocks.
+    """
+
+    order: jax.Array
+    label: jax.Array
+
+
+def gather_blocks(block: jax.Array) -> Blocks:
+    """Blocks of rows that are sorted along the axis; ``block (n,)`` are their labels."""
+    order = jnp.argsort(block, stable=True).astype(jnp.int32)
+    return Blocks(order, block[order])
+
+
+def share_of_blocks(blocks: Blocks, cell: jax.Array, likeness: jax.Array) -> Sharing:
+    """Sharing by blocks, any two rows of which correlate by ``likeness``.
+
+    Args:
+      blocks: the rows by blocks.
+      cell: ``(n,)`` int of the rows along the axis, so that it never falls.
+      likeness: correlation.
+    """
     dtype = likeness.dtype
     total, chance, chance_near = _shares(cell, dtype)
-    order = jnp.lexsort((cell, block))
-    block, cell = block[order], cell[order]
+    block, cell = blocks.label, cell[blocks.order]
     used = cell < MOST_CELLS
     yes = jnp.ones(1, bool)
     new_block = jnp.concatenate([yes, block[1:] != block[:-1]])
@@ -158,13 +181,13 @@ def share_of_blocks(block: jax.Array, cell: jax.Array, likeness: jax.Array) -> S
 
 
 def share(
-    found: Correlations, cells: SortedCells, order: jax.Array, block: jax.Array | None
+    found: Correlations, cells: SortedCells, order: jax.Array, blocks: Blocks | None
 ) -> Sharing:
     """What the rows of some cells share, by blocks where they are known, else by correlation."""
     dtype = found.axis.dtype
-    if block is not None:
+    if blocks is not None:
         likeness = jnp.maximum(found.axis_rho, found.record_rho)
-        return share_of_blocks(block, cells.of_row, likeness)
+        return share_of_blocks(blocks, cells.of_row, likeness)
     num_rows = jnp.sum(cells.of_row < MOST_CELLS).astype(dtype)
     by_axis = share_of_axis(found.axis_rho, num_rows, cells.num.astype(dtype))
     by_record = share_of_record(found.record_rho, cells.of_row, order)

@@ -58,10 +58,11 @@ def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     )
     found = found._replace(axis_rho=axis_rho, record_rho=record_rho)
     count = rows.num_rows.astype(rows.axis.dtype)
+    blocks = None if rows.block is None else dependence.gather_blocks(rows.block)
 
     def shared(cells: SortedCells) -> tuple[Sharing, jax.Array]:
         size = jnp.maximum(count / jnp.maximum(cells.num, 1).astype(count.dtype), 1)
-        return dependence.share(found, cells, rows.order, rows.block), size
+        return dependence.share(found, cells, rows.order, blocks), size
 
     repeated = dependence.share_of_copies(rows.equal, coarse, count.dtype)
     longer = dependence.stretch(*shared(coarse), repeated)

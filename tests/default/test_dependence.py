@@ -42,14 +42,23 @@ def test_sharing_along_the_axis_is_that_of_a_sorted_record():
     assert abs(along.neighbours - record.neighbours) < 0.02
 
 
-def test_blocks_share_what_their_pairs_do():
+@pytest.mark.parametrize("scattered", [False, True])
+def test_blocks_share_what_their_pairs_do(scattered):
     block = np.repeat(np.arange(NUM // 5), 5).astype(np.int32)
+    if scattered:
+        block = np.random.default_rng(3).permutation(block)
     likeness = 0.6
-    found = dependence.share_of_blocks(jnp.asarray(block), jnp.asarray(CELL), jnp.asarray(likeness))
+    blocks = dependence.gather_blocks(jnp.asarray(block))
+    found = dependence.share_of_blocks(blocks, jnp.asarray(CELL), jnp.asarray(likeness))
+    pairs = (block[:, None] == block[None]) & ~np.eye(NUM, dtype=bool)
+    apart = CELL[None] - CELL[:, None]
     share = np.bincount(CELL) / NUM
-    expected = 1 + likeness * 4 * (1 - (share**2).sum())
-    np.testing.assert_allclose(found.rows, expected, rtol=1e-9)
-    assert found.neighbours == 0
+    every = pairs.sum() / NUM
+    within = (pairs & (apart == 0)).sum() / NUM - (share**2).sum() * every
+    across = (pairs & (abs(apart) == 1)).sum() / NUM - 2 * (share[1:] * share[:-1]).sum() * every
+    rows = 1 + likeness * max(within, 0)
+    np.testing.assert_allclose(found.rows, rows, rtol=1e-9)
+    np.testing.assert_allclose(found.neighbours, max(likeness * across / 2, 0) / rows, atol=1e-12)
 
 
 def test_lag_weights_sum_a_geometric_series():
