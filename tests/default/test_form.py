@@ -161,14 +161,13 @@ def act(rows, chosen, num_ends, present=BOTH):
     )
 
 
-def loops_everywhere(rows, chosen, num_ends, present=(True, True)):
+def loops_everywhere(rows, chosen, num_ends):
     """The comparison of section 3.8 by loops over folds, supports and rows."""
     outside = [rows.part(rows.num_regions, f) for f in range(2)]
     law = held_out_error([part[:, LAW] for part in outside], [part[:, -1] for part in outside])
     local = law
     for r in range(rows.num_regions):
-        if present[r]:
-            local += error_of(rows, [r], np.flatnonzero(chosen.use[r]))
+        local += error_of(rows, [r], np.flatnonzero(chosen.use[r]))
     best = (np.inf, None, None)
     for i, support in enumerate(SUPPORTS):
         columns = [2, 3] + [4 + j for j in support]
@@ -186,9 +185,19 @@ def loops_everywhere(rows, chosen, num_ends, present=(True, True)):
     further = max(num_ends - 1, 0)
     predicts = error < local + price * further
     needed = law - there > len(SUPPORTS[chosen]) * price
-    needed = needed or further > 0 or not any(present)
-    gain = 0.0 if any(present) else (law - error) / VARIANCE
-    return predicts and needed, chosen, gain
+    needed = needed or further > 0
+    return predicts and needed, chosen
+
+
+def loops_without_regions(rows):
+    """Whether a support saves more than three variances per term, which, and how much."""
+    target, law = rows.columns[:, -1], residual_sum(rows.columns[:, LAW], rows.columns[:, -1])
+    costs = [
+        residual_sum(rows.columns[:, [2, 3, *(4 + j for j in support)]], target)
+        + 3 * VARIANCE * len(support)
+        for support in SUPPORTS
+    ]
+    return min(costs) < law, np.argmin(costs), (law - min(costs)) / VARIANCE
 
 
 EVERYWHERE = {
@@ -222,7 +231,7 @@ def test_terms_on_all_rows_where_no_region_is():
     absent = np.zeros(2, bool)
     chosen = choose(empty, absent)
     found = act(empty, chosen, 0, absent)
-    wins, support, gain = loops_everywhere(empty, chosen, 0, (False, False))
+    wins, support, gain = loops_without_regions(empty)
     assert bool(found.wins) == wins
     assert wins
     assert found.support == support
