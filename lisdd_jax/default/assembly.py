@@ -210,6 +210,8 @@ def assemble(found: Findings, units: Units, num_rows: Any, config: Config) -> re
     form = make_form(found, units, regions, test)
     table = xp.asarray(supports(num_terms, config.max_terms))
     assert sizes(num_terms, config.max_terms).size == len(table)
+    verdict = results.verdict_unless_failed(found.status, found.verdict)
+    acts = found.everywhere.wins & (verdict == int(results.Verdict.NO_CLEAN_REGIME))
     return results.Diagnosis(
         coefficients=shown(units.law(found.law.theta)),
         covariance=shown(units.law_covariance(found.law.covariance)),
@@ -220,10 +222,10 @@ def assemble(found: Findings, units: Units, num_rows: Any, config: Config) -> re
         test=test,
         **make_evidence(found, units),
         law_scatter=shown(found.scatter * units.response),
-        everywhere=table[found.everywhere.support] & found.everywhere.wins,
+        everywhere=table[found.everywhere.support] & acts,
         outliers=found.settled.outlier,
         num_rows=num_rows,
         num_iterations=xp.zeros((), np.int32),
-        verdict=results.verdict_unless_failed(found.status, found.verdict),
+        verdict=verdict,
         status=found.status,
     )

@@ -9,11 +9,12 @@ from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import certificate, outcome, regions
 from lisdd_jax.default.assembly import assemble
 from lisdd_jax.default.cells import FEWEST_CELLS
+from lisdd_jax.default.everywhere import Everywhere, act_everywhere
 from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
 from lisdd_jax.default.findings import Findings, Units
 from lisdd_jax.default.first_look import FirstLook
-from lisdd_jax.default.form import ChosenForm, Everywhere, act_everywhere, split_supports
+from lisdd_jax.default.form import ChosenForm, split_supports
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.physics import Physics, fit_physics
@@ -178,6 +179,15 @@ class _Explained(NamedTuple):
     tests: tuple[FRatio, FRatio]
 
 
+def _weigh_all(task: Task) -> Any:
+    """Sums of products of all rows, weighted by one over the noise variance that scores have."""
+    survey, depend = task.survey, task.state.look.dependence
+    xp = namespace(survey.variance)
+    present = survey.fits.present
+    noise = xp.where(present, survey.noise.steady, 1.0) * depend.wide / depend.shown
+    return xp.einsum("k,kij->ij", xp.where(present, 1 / noise, 0.0), survey.gram)
+
+
 def _explain(
     task: Task, stands: Standing, form: ChosenForm, settled: Settled, final: Final, law: Physics
 ) -> _Explained:
@@ -191,7 +201,9 @@ def _explain(
     chosen = split_supports(final.regions, form, stands.theta, variance, *columns)
     return _Explained(
         terms=outcome.fit_terms(inside, form, present, law, widened, *columns),
-        everywhere=act_everywhere(final.regions, form, law.theta, present, ends, widened, *columns),
+        everywhere=act_everywhere(
+            final.regions, _weigh_all(task), form, law.theta, present, ends, widened, *columns
+        ),
         chosen=chosen,
         tests=certificate.held_out(
             final.regions, final.weighted, chosen, present, form.shared, *columns

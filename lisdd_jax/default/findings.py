@@ -2,10 +2,11 @@
 
 from typing import Any, NamedTuple
 
+from lisdd_jax.default.everywhere import Everywhere
 from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
 from lisdd_jax.default.first_look import FirstLook
-from lisdd_jax.default.form import ChosenForm, Everywhere
+from lisdd_jax.default.form import ChosenForm
 from lisdd_jax.default.outcome import Map, Terms
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.default.regions import FoundPlace

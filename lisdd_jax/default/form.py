@@ -26,11 +26,6 @@ _SEPARATION = 2.0
 their own: what a coefficient without effect costs in cross-fitting."""
 
 
-_FITTED = 3.0
-"""Noise variances, per coefficient, by which held-out sums of two folds exceed the residual sum of
-all rows on average over folds: two for being fitted on a half, one for degrees of freedom."""
-
-
 class Sums(NamedTuple):
     """Sums of products of the regions and of what lies outside, in two folds.
 
@@ -107,7 +102,7 @@ def _error_of_change(gram: Any, change: Any, layout: ColumnLayout) -> Any:
     return held_out_errors(gram, columns, change)
 
 
-def _error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_terms: int) -> Any:
+def error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_terms: int) -> Any:
     """Held-out sums of squares ``(R,)`` of what was chosen for the regions."""
     xp = namespace(gram)
     place, used = term_places(layout.num_terms, max_terms)
@@ -213,110 +208,6 @@ def _judge_supports(
     equivalent = xp.stack([choice.equivalent for choice in own])
     equivalent = xp.where(shared, one.equivalent[None], equivalent) & present[:, None]
     return _Judged(xp.where(shared, one.position, position), shared, equivalent)
-
-
-class Everywhere(NamedTuple):
-    """Terms that act on all rows, against terms that act in the regions.
-
-    Attributes:
-      wins: bool, a support acting everywhere predicts held-out rows as well as the regions do.
-      support: int, that support.
-      gain: noise variances of held-out error that it saves against the law alone.
-    """
-
-    wins: Any
-    support: Any
-    gain: Any
-
-
-def act_everywhere(
-    sums: Sums,
-    form: ChosenForm,
-    theta: Any,
-    present: Any,
-    num_ends: Any,
-    variance: Any,
-    layout: ColumnLayout,
-    max_terms: int,
-) -> Everywhere:
-    """Compare the best support on all rows with the regions, on held-out rows.
-
-    Terms act everywhere where they predict all rows as well as the law and the regions do, and
-    where the rows outside need them: there they must predict better than the law alone by ``log n``
-    variances per term. Regions with several ends imitate a term that acts everywhere piece by
-    piece, so each further end pays ``log n``, and then the rows outside need not show it. Without
-    regions the held-out error is that of the average over folds.
-
-    Args:
-      sums: of the regions and outside.
-      form: what was chosen for the regions.
-      theta: ``(p,)`` the law.
-      present: ``(R,)`` bool.
-      num_ends: ends that do not lie at the end of the axis.
-      variance: of the noise.
-      layout: columns.
-      max_terms: largest support.
-    """
-    xp = namespace(variance)
-    place, used = term_places(layout.num_terms, max_terms)
-    physics = np.arange(layout.num_directions)[layout.physics]
-    outside = cross_fit(sums.gram[-1], physics[None], np.ones((1, len(physics)), bool))[0]
-    own = _error_of_form(about_law(sums.gram[:-1], theta, layout), form, layout, max_terms)
-    local = outside + xp.where(present, own, 0.0).sum()
-    fitted = _fit_everywhere(sums.gram, physics, place + layout.num_directions, used)
-    lengths = xp.asarray(used.sum(-1), variance.dtype)
-    some = xp.any(present)
-    # Without a region the folds would decide by chance what is as good as a tie.
-    paid = fitted.left[1:] + _FITTED * variance * lengths
-    errors = xp.where(fitted.allowed, xp.where(some, fitted.held_out, paid), xp.inf)
-    best = xp.argmin(errors)
-    price = xp.log(xp.maximum(sums.num_rows.sum(), 2)) * variance
-    further = xp.maximum(num_ends - 1, 0).astype(variance.dtype)
-    predicts = errors[best] < xp.where(some, local + price * further, fitted.left[0])
-    needed = outside - fitted.outside[best] > lengths[best] * price
-    gain = (fitted.left[0] - errors[best]) / variance
-    return Everywhere(predicts & (needed | (further > 0) | ~some), best, xp.where(some, 0.0, gain))
-
-
-class _FittedEverywhere(NamedTuple):
-    """Supports on all rows beside the law, ``(S,)``.
-
-    Attributes:
-      allowed: bool, determined in either fold and in all rows.
-      held_out: sums of squares of either fold's fit on the other one.
-      outside: the same outside of the regions.
-      left: ``(S + 1,)`` residual sums of all rows; the first is that of the law alone.
-    """
-
-    allowed: Any
-    held_out: Any
-    outside: Any
-    left: Any
-
-
-def _fit_everywhere(gram: Any, physics: Any, place: Any, used: Any) -> _FittedEverywhere:
-    """Fit all supports on all rows, the law free.
-
-    Args:
-      gram: ``(R + 1, 2, m, m)`` of regions and outside, in two folds.
-      physics: columns of the law.
-      place, used: ``(S, s)`` columns of every support.
-    """
-    xp = namespace(gram)
-    place = np.concatenate([place[:1], place])
-    used = np.concatenate([np.zeros_like(used[:1]), used])
-    law = np.broadcast_to(physics, (len(place), len(physics)))
-    columns = np.concatenate([law, place], 1)
-    in_use = np.concatenate([np.ones_like(law, bool), used], 1)
-    folds = gram.sum(0)
-    every = xp.concatenate([folds, folds.sum(0)[None]])
-    coefficients, determined = fit_supports(every, columns, in_use)
-    scored = xp.concatenate([folds[::-1], every[2:]])
-    errors = residual_sums(scored, columns, coefficients)
-    outside = residual_sums(gram[-1][::-1], columns, coefficients[:2]).sum(0)
-    return _FittedEverywhere(
-        xp.all(determined, 0)[1:], errors[:2].sum(0)[1:], outside[1:], errors[2]
-    )
 
 
 def split_supports(

@@ -147,10 +147,12 @@ def _numbers(estimates: Sequence[Estimate]) -> str:
 def _everywhere(summary: Summary) -> Iterator[str]:
     found = summary.evidence
     if found.everywhere and summary.verdict == "no_clean_regime":
-        instead = (
-            " as well as regions do" if summary.regions else " better than the physics alone does"
+        shown = (
+            "predicts held-out rows as well as regions do"
+            if summary.regions
+            else "explains more than any change of the law in a part of them"
         )
-        yield f"{' + '.join(found.everywhere)} on all rows predicts held-out rows{instead}"
+        yield f"{' + '.join(found.everywhere)} on all rows {shown}"
 
 
 def _dependent(summary: Summary) -> Iterator[str]:

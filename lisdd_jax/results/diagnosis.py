@@ -56,7 +56,8 @@ class Diagnosis:
       law_scatter: how nearly the law holds where it holds: root mean square of its own misfit, in
         units of the response, noise taken off (default).
       rival: another law of the same form (default).
-      everywhere: ``(L,)`` bool, terms that act on all rows rather than in a region (default).
+      everywhere: ``(L,)`` bool, terms that act on all rows rather than in a region, where the
+        verdict is NO_CLEAN_REGIME for them (default).
       dependence: of the rows (default).
       outliers: ``(n,)`` bool, rows set aside as gross errors (default).
       num_rows: rows in use.

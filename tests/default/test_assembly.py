@@ -9,11 +9,12 @@ from lisdd_jax.config import Config
 from lisdd_jax.default import assembly
 from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.default.dependence import RowDependence
+from lisdd_jax.default.everywhere import Everywhere
 from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
 from lisdd_jax.default.findings import Findings, Units
 from lisdd_jax.default.first_look import FirstLook
-from lisdd_jax.default.form import ChosenForm, Everywhere
+from lisdd_jax.default.form import ChosenForm
 from lisdd_jax.default.outcome import Map, Terms
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.default.regions import FoundPlace
@@ -264,7 +265,10 @@ def test_evidence():
 def test_terms_that_act_everywhere():
     assert not assembled().everywhere.any()
     wins = Everywhere(np.bool_(True), np.int64(3), np.float64(9))
-    assert assembled(everywhere=wins).everywhere.tolist() == [True, True, False]
+    said = np.int32(Verdict.NO_CLEAN_REGIME)
+    assert assembled(everywhere=wins, verdict=said).everywhere.tolist() == [True, True, False]
+    # Where the verdict is another, no term is said to act everywhere.
+    assert not assembled(everywhere=wins, verdict=np.int32(Verdict.CLEAN)).everywhere.any()
 
 
 def test_nothing_found():

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from brute_force_default import all_supports, fit, held_out_error, residual_sum, smallest_within
+from brute_force_default import all_supports, held_out_error, residual_sum, smallest_within
 from cell_data import THETA, assert_traced_alike
 from region_data import LAYOUT, region_rows
 
@@ -155,89 +155,6 @@ def test_own_change_is_one_direction_or_all():
     assert found.sum(1).tolist() == [1, 4]
 
 
-def act(rows, chosen, num_ends, present=BOTH):
-    return form.act_everywhere(
-        rows.sums, chosen, THETA[:2], present, np.int64(num_ends), VARIANCE, LAYOUT, 2
-    )
-
-
-def loops_everywhere(rows, chosen, num_ends):
-    """The comparison of section 3.8 by loops over folds, supports and rows."""
-    outside = [rows.part(rows.num_regions, f) for f in range(2)]
-    law = held_out_error([part[:, LAW] for part in outside], [part[:, -1] for part in outside])
-    local = law
-    for r in range(rows.num_regions):
-        local += error_of(rows, [r], np.flatnonzero(chosen.use[r]))
-    best = (np.inf, None, None)
-    for i, support in enumerate(SUPPORTS):
-        columns = [2, 3] + [4 + j for j in support]
-        error = there = 0.0
-        for here, other in ((0, 1), (1, 0)):
-            fitted = rows.columns[rows.fold == here]
-            weights = fit(fitted[:, columns], fitted[:, -1])[0]
-            held = rows.columns[rows.fold == other]
-            error += np.sum((held[:, -1] - held[:, columns] @ weights) ** 2)
-            held = outside[other]
-            there += np.sum((held[:, -1] - held[:, columns] @ weights) ** 2)
-        best = min(best, (error, i, there), key=lambda one: one[0])
-    error, chosen, there = best
-    price = VARIANCE * np.log(len(rows.columns))
-    further = max(num_ends - 1, 0)
-    predicts = error < local + price * further
-    needed = law - there > len(SUPPORTS[chosen]) * price
-    needed = needed or further > 0
-    return predicts and needed, chosen
-
-
-def loops_without_regions(rows):
-    """Whether a support saves more than three variances per term, which, and how much."""
-    target, law = rows.columns[:, -1], residual_sum(rows.columns[:, LAW], rows.columns[:, -1])
-    costs = [
-        residual_sum(rows.columns[:, [2, 3, *(4 + j for j in support)]], target)
-        + 3 * VARIANCE * len(support)
-        for support in SUPPORTS
-    ]
-    return min(costs) < law, np.argmin(costs), (law - min(costs)) / VARIANCE
-
-
-EVERYWHERE = {
-    "local": ([term(0), term(2)], None, 2, False),
-    "one local": ([term(1), nothing], None, 1, False),
-    "on all rows": ([nothing, nothing], term(1), 1, True),
-    "piece by piece": ([nothing, nothing], term(1), 4, True),
-}
-
-
-@pytest.mark.parametrize("name", EVERYWHERE)
-def test_terms_on_all_rows_against_terms_in_regions(name):
-    effects, everywhere, num_ends, wins = EVERYWHERE[name]
-    for seed in range(4):
-        rows = region_rows(seed, (60, 70, 150), effects, everywhere=everywhere)
-        chosen = choose(rows)
-        found = act(rows, chosen, num_ends)
-        expected = loops_everywhere(rows, chosen, num_ends)
-        assert bool(found.wins) == expected[0] == wins
-        assert found.support == expected[1]
-        assert found.gain == 0
-
-
-def test_terms_on_all_rows_where_no_region_is():
-    rows = region_rows(7, (40, 40, 150), [nothing, nothing], everywhere=term(1))
-    empty = rows._replace(region=np.full(len(rows.region), 2))
-    gram = np.zeros_like(rows.sums.gram)
-    count = np.zeros_like(rows.sums.num_rows)
-    gram[2], count[2] = rows.sums.gram.sum(0), rows.sums.num_rows.sum(0)
-    empty = empty._replace(sums=form.Sums(gram, count))
-    absent = np.zeros(2, bool)
-    chosen = choose(empty, absent)
-    found = act(empty, chosen, 0, absent)
-    wins, support, gain = loops_without_regions(empty)
-    assert bool(found.wins) == wins
-    assert wins
-    assert found.support == support
-    assert found.gain == pytest.approx(gain, rel=1e-9)
-
-
 @pytest.mark.parametrize("shared", [False, True])
 def test_supports_of_either_fold_by_schwarz(apart, together, shared):
     rows = together if shared else apart
@@ -260,9 +177,6 @@ def test_supports_of_either_fold_by_schwarz(apart, together, shared):
 def test_traced_alike(apart):
     def every(sums, theta, present, variance):
         chosen = form.choose_form(sums, theta, present, variance, LAYOUT, 2, 0.15)
-        ends = present.sum()
-        everywhere = form.act_everywhere(sums, chosen, theta, present, ends, variance, LAYOUT, 2)
-        supports = form.split_supports(sums, chosen, theta, variance, LAYOUT, 2)
-        return chosen, everywhere, supports
+        return chosen, form.split_supports(sums, chosen, theta, variance, LAYOUT, 2)
 
     assert_traced_alike(every, apart.sums, THETA[:2], BOTH, VARIANCE)
