@@ -21,9 +21,20 @@ from lisdd_jax.statistics.supports import (
     term_places,
 )
 
-_SEPARATION = 2.0
-"""Noise variances of held-out error, per further coefficient, that regions must gain by terms of
-their own: what a coefficient without effect costs in cross-fitting."""
+_FITTED = 2.0
+"""Noise variances of held-out error that a coefficient without effect costs in cross-fitting."""
+
+
+def separation(num_terms: int) -> float:
+    """Noise variances of held-out error, per further coefficient, that own terms must gain.
+
+    What a coefficient costs, and as much as the best of ``L`` terms without effect seems to gain.
+
+    References:
+      Foster and George (1994), The risk inflation criterion for multiple regression, Annals of
+      Statistics 22.
+    """
+    return _FITTED + 2 * float(np.log(num_terms))
 
 
 class Sums(NamedTuple):
@@ -201,7 +212,7 @@ def _judge_supports(
     apart = xp.where(present, chosen, 0.0).sum()
     lengths = xp.asarray(size, held.own.dtype)
     more = xp.where(present, lengths[position], 0.0).sum() - lengths[one.position]
-    allowance = _SEPARATION * variance * xp.maximum(more, 1)
+    allowance = separation(layout.num_terms) * variance * xp.maximum(more, 1)
     several = present.sum() > 1
     shared = several & xp.any(one.equivalent)
     shared = shared & (held.joint[one.position] <= apart + allowance)

@@ -100,7 +100,7 @@ def test_one_term_for_both(together):
 
 
 @pytest.mark.parametrize("difference", np.linspace(0.0, 0.5, 6))
-def test_regions_share_unless_their_own_terms_gain_two_variances(difference):
+def test_regions_share_unless_their_own_terms_pay_for_their_choice(difference):
     rows = region_rows(3, (60, 70, 150), [term(1, 1 + difference), term(1, 1 - difference)])
     own = [errors_of(rows, [r]) for r in range(2)]
     choices = [smallest_within(errors, SUPPORTS, 0.15)[0] for errors in own]
@@ -108,7 +108,8 @@ def test_regions_share_unless_their_own_terms_gain_two_variances(difference):
     joint = errors_of(rows, [0, 1])
     one = smallest_within(joint, SUPPORTS, 0.15)[0]
     more = max(sum(len(SUPPORTS[i]) for i in choices) - len(SUPPORTS[one]), 1)
-    assert choose(rows).shared == (joint[one] <= apart + 2 * VARIANCE * more)
+    price = (2 + 2 * np.log(3)) * VARIANCE
+    assert choose(rows).shared == (joint[one] <= apart + price * more)
 
 
 def test_absent_regions_count_for_nothing(apart):
