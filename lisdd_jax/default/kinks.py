@@ -23,9 +23,14 @@ _DOUBT = 4.0
 """Variances by which two lines must be better for a jump to be possible (Akaike's two for the
 coefficient that they have more, and two for the search for the place at which it serves best)."""
 
+_LEVEL, _VANISHING = 0.9, 0.2
+"""Shares of its root mean square that a correction has at an end up to which it is level, and at
+one where it vanishes: a parabola from zero has less than that over its first third."""
+
 _CURVED = 0.05
-"""Share of the residual sum that a curved correction may save over a kink: a curve that grows from
-zero describes its beginning no better than a hinge, and the rows far from there better."""
+"""Share of the residual sum that a correction which vanishes may save over a kink: a curve that
+grows from zero describes its beginning no better than a hinge, and the rows far from there better.
+"""
 
 _BEYOND_LEVEL = 3.0
 """Parameters that a kink has beyond a level correction (a slope, its place on either side and its
@@ -196,7 +201,7 @@ def fit_kinks(
     axis: jax.Array,
     residual: jax.Array,
     corrected: jax.Array,
-    level: jax.Array,
+    height: jax.Array,
     weight: jax.Array,
     spans: Spans,
     placed: Placed,
@@ -208,7 +213,7 @@ def fit_kinks(
     Args:
       axis, residual, weight: ``(n,)`` sorted rows.
       corrected: ``(n,)`` residuals that the regions' corrections leave.
-      level: ``(2, R)`` bool, ends up to which the correction is level: such a one does not vanish.
+      height: ``(2, R)`` the corrections at their ends over their root mean squares.
       spans, placed: regions and their ends.
       num_rows: rows in use.
       inflation: rows that count as one.
@@ -225,7 +230,8 @@ def fit_kinks(
     variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
     variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)
     price = variance * jnp.log(count)
-    by_terms = jnp.where(level, whole[9] - _BEYOND_LEVEL * price, (1 + _CURVED) * whole[9])
+    by_terms = whole[9] * jnp.where(height < _VANISHING, 1 + _CURVED, 1.0)
+    by_terms = by_terms - jnp.where(height > _LEVEL, _BEYOND_LEVEL * price, 0.0)
     # Schwarz: a jump has one parameter more, and a kink is what most laws end with.
     is_kink = (best <= jnp.minimum(jump, by_terms) + price) & spans.present[None]
     cut = best + _KINK_95 * variance

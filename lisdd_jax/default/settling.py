@@ -20,10 +20,6 @@ _SOFT_SHARE = 0.5
 less than a sixteenth of its value at the place (``(w / 2)^2 / 4 w`` of ``w / 4 + w / 2``)."""
 
 
-_LEVEL = 0.9
-"""Share of its root mean square that a correction has at an end up to which it is level."""
-
-
 class Settled(NamedTuple):
     """The final ends, and which rows serve what.
 
@@ -97,14 +93,14 @@ def _doubtful(
     return jnp.any(ends.inside(spans, wide[0], wide[1], rows.axis.shape[0]), axis=0)
 
 
-def _is_level(correction: jax.Array, inside: jax.Array, placed: Placed) -> jax.Array:
-    """Whether corrections ``(R, n)`` are as large at their ends as in the region, ``(2, R)``."""
+def _height(correction: jax.Array, inside: jax.Array, placed: Placed) -> jax.Array:
+    """Corrections ``(R, n)`` at their ends over their root mean squares inside, ``(2, R)``."""
     count = jnp.maximum(jnp.sum(inside, axis=1), 1).astype(correction.dtype)
     square = jnp.sum(jnp.where(inside, correction, 0.0) ** 2, axis=1) / count
     rows = jnp.stack([placed.start, placed.stop - 1])
     rows = jnp.clip(rows, 0, correction.shape[1] - 1)
     there = jnp.take_along_axis(correction[None], rows[..., None], axis=2)[..., 0]
-    return there**2 > _LEVEL**2 * square[None]
+    return jnp.abs(there) / jnp.sqrt(jnp.where(square > 0, square, 1.0))[None]
 
 
 @compiled
@@ -133,7 +129,7 @@ def settle(
         rows.axis,
         region.residual,
         _corrected(region, correction, begun),
-        _is_level(correction, begun, placed),
+        _height(correction, begun, placed),
         region.weight,
         spans,
         placed,

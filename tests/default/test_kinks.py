@@ -71,7 +71,7 @@ def left_of(columns, response):
     return float(np.sum((response - columns @ solution) ** 2))
 
 
-def reference(axis, residual, corrected, level, kept, window, searched, rising):
+def reference(axis, residual, corrected, height, kept, window, searched, rising):
     """Every place and width by least squares on the rows themselves."""
     low, high = axis[searched[0]], axis[searched[1] - 1]
     rows = np.arange(*window)
@@ -92,7 +92,7 @@ def reference(axis, residual, corrected, level, kept, window, searched, rising):
     variance = min(best, jump.min()) / (count - 5)
     price = variance * np.log(count)
     by_terms = np.sum(corrected[rows] ** 2)
-    by_terms = by_terms - 3 * price if level else 1.05 * by_terms
+    by_terms = 1.05 * by_terms if height < 0.2 else by_terms - 3 * price * (height > 0.9)
     rival = min(jump.min(), by_terms)
     profile = left.min(1)
     likely = places[profile <= best + 3.84 * variance]
@@ -135,12 +135,12 @@ def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
     nothing = jnp.zeros((2, size + 1))
     placed = Placed(spans.start, spans.stop, jnp.zeros((2, 3)), nothing)
     unused = np.zeros(size - num)
-    level = np.array([[seed == 3, False], [seed == 1, False]])
+    height = np.array([[(0.1, 0.1, 0.5, 1.0)[seed], 0.0], [(0.5, 0.95, 0.0, 0.3)[seed], 0.0]])
     found = jax.jit(kinks.fit_kinks)(
         jnp.asarray(np.append(axis, pad)),
         jnp.asarray(np.append(residual, unused)),
         jnp.asarray(np.append(corrected, unused)),
-        jnp.asarray(level),
+        jnp.asarray(height),
         jnp.asarray(np.append(kept, unused), float),
         spans,
         placed,
@@ -150,7 +150,7 @@ def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
     windows = ((0, num), True), ((start, num), False)
     for side, (window, rising) in enumerate(windows):
         expected = reference(
-            axis, residual, corrected, level[side, 0], kept, window, (low, high), rising
+            axis, residual, corrected, height[side, 0], kept, window, (low, high), rising
         )
         for name, value in expected.items():
             np.testing.assert_allclose(

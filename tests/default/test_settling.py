@@ -58,5 +58,7 @@ def test_a_level_correction_ends_in_a_jump():
     inside = jnp.arange(6)[None] >= 2
     placed = Placed(jnp.array([2]), jnp.array([6]), jnp.zeros((1, 1)), jnp.zeros((1, 7)))
     growing = jnp.array([[9.0, 9.0, 0.1, 1.0, 2.0, 3.0]])
-    assert settling._is_level(growing, inside, placed)[:, 0].tolist() == [False, True]
-    assert settling._is_level(2 + 0 * growing, inside, placed)[:, 0].tolist() == [True, True]
+    size = np.sqrt(np.mean(np.array([0.1, 1.0, 2.0, 3.0]) ** 2))
+    height = settling._height(growing, inside, placed)[:, 0]
+    np.testing.assert_allclose(height, [0.1 / size, 3 / size], rtol=1e-9)
+    assert settling._height(2 + 0 * growing, inside, placed)[:, 0].tolist() == [1, 1]
