@@ -66,9 +66,11 @@ def fit_breaks(gram: Any, num_rows: Any, weight: Any, physics: slice) -> Breaks:
     kept = np.append(np.arange(gram.shape[-1])[physics], -1)
     weighted = (gram * weight[:, None, None])[:, kept][:, :, kept]
     running, rows = xp.cumsum(weighted, 0), xp.cumsum(num_rows)
-    whole = _fit_side(running[-1], rows[-1])
-    first = _fit_side(running[:-1], rows[:-1])
-    second = _fit_side(running[-1:] - running[:-1], rows[-1:] - rows[:-1])
+    # All cells, then the first ones and the others at every bound.
+    sums = xp.concatenate([running[-1:], running[:-1], running[-1:] - running[:-1]])
+    sides = _fit_side(sums, xp.concatenate([rows[-1:], rows[:-1], rows[-1:] - rows[:-1]]))
+    parts = (slice(0, 1), slice(1, len(rows)), slice(len(rows), None))
+    whole, first, second = (_Side(*(value[part] for value in sides)) for part in parts)
     shown = first.determined & second.determined
     ranks = first.rank + second.rank
     rounding = tolerances.CANCELLATION(gram.dtype) * running[-1, -1, -1]
@@ -80,7 +82,7 @@ def fit_breaks(gram: Any, num_rows: Any, weight: Any, physics: slice) -> Breaks:
         df_den=df_den,
         variance=left / xp.maximum(df_den, 1) + rounding,
         theta=xp.stack([first.theta, second.theta]),
-        whole=whole.theta,
+        whole=whole.theta[0],
     )
 
 

@@ -87,7 +87,7 @@ def scores(gram: Any, num_rows: Any, weight: Any, physics: slice) -> _Scores:
     xp = namespace(gram)
     weighted = gram * weight[:, None, None]
     total = weighted.sum(0)
-    law = small_systems.solve(
+    law = small_systems.solve_with_inverse(
         total[physics, physics], total[physics, -1], tolerances.gram(gram.dtype)
     )
     left = weighted[:, :-1, -1] - weighted[:, :-1, physics] @ law.solution
@@ -157,18 +157,20 @@ def _largest_score(
         (basic, every, num_basic * cells**RUN_POWER / _RUN_SHARE),
         (distinct & ~basic, every, num_terms * cells**RUN_POWER / _TERM_SHARE),
     )
-    log_p = []
-    for directions, runs, trials in families:
-        most = xp.max(xp.where(directions[:, None, None] & runs[None], squares, 0.0))
-        paid = log_two_sided(most, degrees) + xp.log(xp.where(trials > 0, trials, 1.0))
-        log_p.append(xp.where(trials > 0, paid, 0.0))
+    largest = [
+        xp.max(xp.where(directions[:, None, None] & runs[None], squares, 0.0))
+        for directions, runs, _ in families
+    ]
+    trials = xp.stack([trials for _, _, trials in families])
+    paid = log_two_sided(xp.stack(largest), degrees) + xp.log(xp.where(trials > 0, trials, 1.0))
+    log_p = xp.where(trials > 0, paid, 0.0)
     flat = xp.where(distinct[:, None, None], squares, 0.0).reshape(-1)
     best = xp.argmax(flat)
     direction, run = best // num**2, best % num**2
     first, end = (run // num).astype(np.int32), (run % num).astype(np.int32)
     shift = found.inverse @ found.shared[direction, :, first, end]
     shift = shift * found.effect[direction, first, end]
-    return _Largest(xp.min(xp.stack(log_p)), flat[best], first, end, shift)
+    return _Largest(xp.min(log_p), flat[best], first, end, shift)
 
 
 def _largest_break(found: Breaks, fits: LocalFits, slack: Any, inflation: Any) -> _Largest:

@@ -14,6 +14,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import choose, namespace
 from lisdd_jax.statistics.supports import (
+    Choice,
     choose_support,
     error_limit,
     sizes,
@@ -167,8 +168,10 @@ def _hold_out(regions: Any, rounding: Any, layout: ColumnLayout, max_terms: int)
     xp = namespace(regions)
     place, used = term_places(layout.num_terms, max_terms)
     place = place + layout.num_directions
-    own = xp.maximum(cross_fit(regions, place, used), rounding[:, None])
-    return _HeldOut(own, xp.maximum(cross_fit(regions.sum(0), place, used), rounding.sum()))
+    every = xp.concatenate([regions, regions.sum(0)[None]])
+    least = xp.concatenate([rounding, rounding.sum()[None]])
+    errors = xp.maximum(cross_fit(every, place, used), least[:, None])
+    return _HeldOut(errors[:-1], errors[-1])
 
 
 class _Judged(NamedTuple):
@@ -191,12 +194,10 @@ def _judge_supports(
     """The smallest support within the tolerance, one for all unless own ones gain enough."""
     xp = namespace(variance)
     size = sizes(layout.num_terms, max_terms)
-    own = [
-        choose_support(errors, size, tolerance, least)
-        for errors, least in zip(held.own, rounding, strict=True)
-    ]
-    one = choose_support(held.joint, size, tolerance, rounding.sum())
-    position = xp.stack([choice.position for choice in own])
+    every = xp.concatenate([held.own, held.joint[None]])
+    least = xp.concatenate([rounding, rounding.sum()[None]])
+    found = choose_support(every, size, tolerance, least)
+    position, one = found.position[:-1], Choice(found.position[-1], found.equivalent[-1])
     chosen = xp.take_along_axis(held.own, position[:, None], 1)[:, 0]
     apart = xp.where(present, chosen, 0.0).sum()
     lengths = xp.asarray(size, held.own.dtype)
@@ -205,8 +206,8 @@ def _judge_supports(
     several = present.sum() > 1
     shared = several & xp.any(one.equivalent)
     shared = shared & (held.joint[one.position] <= apart + allowance)
-    equivalent = xp.stack([choice.equivalent for choice in own])
-    equivalent = xp.where(shared, one.equivalent[None], equivalent) & present[:, None]
+    equivalent = xp.where(shared, one.equivalent[None], found.equivalent[:-1])
+    equivalent = equivalent & present[:, None]
     return _Judged(xp.where(shared, one.position, position), shared, equivalent)
 
 

@@ -188,8 +188,9 @@ def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
 def _jump_left(grid: _Grid, sums: jax.Array) -> jax.Array:
     """Residual sums ``(2, R, P)`` of two separate lines, parted at the places."""
     start, cut, end = (part[..., 0] for part in (grid.start, grid.bend, grid.end))
-    left, right = sums[:, cut] - sums[:, start], sums[:, end] - sums[:, cut]
-    return _line_left(left) + _line_left(right)
+    middle = sums[:, cut]
+    both = jnp.stack([middle - sums[:, start], sums[:, end] - middle], axis=1)
+    return jnp.sum(_line_left(both), axis=0)
 
 
 def fit_kinks(

@@ -74,7 +74,7 @@ def fit_terms(
     both = used[:, :, None] & used[:, None, :]
     block = xp.where(both, pooled[rows[..., None], place[:, :, None], place[:, None, :]], 0.0)
     moment = xp.where(used, pooled[rows, place, -1], 0.0)
-    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype))
+    solved = small_systems.solve_with_inverse(block, moment, tolerances.gram(gram.dtype))
     products = xp.where(used[..., None], pooled[rows, place][..., layout.physics], 0.0)
     carried = solved.inverse @ products
     spread = xp.diagonal(solved.inverse, axis1=1, axis2=2) * variance
@@ -128,14 +128,12 @@ def map_cells(
     others = law_gram.sum(0)[None] - law_gram
     square = gram[:, -1, -1] - rest
 
-    def left(gram: Any, square: Any) -> tuple[Any, Any]:
-        fit = small_systems.solve(
-            gram[:, layout.physics, layout.physics], gram[:, layout.physics, -1], tolerance
-        )
-        return square - xp.sum(fit.solution * gram[:, layout.physics, -1], -1), fit.rank
-
-    before, rank_before = left(others, others[:, -1, -1])
-    after, rank_after = left(others + gram, others[:, -1, -1] + square)
+    # The law of the others, and of all with the cell.
+    both = xp.stack([others, others + gram])[:, :, layout.physics]
+    fit = small_systems.solve(both[..., layout.physics], both[..., -1], tolerance)
+    whole = xp.stack([others[:, -1, -1], others[:, -1, -1] + square])
+    before, after = whole - xp.sum(fit.solution * both[..., -1], -1)
+    rank_before, rank_after = fit.rank
     rounding = tolerances.CANCELLATION(gram.dtype) * (others[:, -1, -1] + gram[:, -1, -1])
     gain = xp.maximum(after - before - rounding, 0.0)
     df_num = rank + rank_before - rank_after

@@ -90,18 +90,17 @@ def _improve(
     return _Search(theta, scatter, keep(state.theta, state.best_theta), best)
 
 
-def find_place(fits: LocalFits, scatter: Any, trusted: Any, physics: slice) -> FoundPlace:
+def find_place(fits: LocalFits, costs: Costs, trusted: Any, physics: slice) -> FoundPlace:
     """Find the regime that describes the cells best.
 
     Args:
       fits: the cells' own fits.
-      scatter: least scatter of the law over noise.
+      costs: of their descriptions.
       trusted: ``(K,)`` bool, cells that may not be excluded.
       physics: columns of the law.
     """
     xp = namespace(fits.gram)
     rows = fits.num_rows
-    costs = description.prepare_costs(fits, scatter)
     sets = xp.asarray(clean_windows(len(rows)))
     allowed = ((sets & fits.present[None]).sum(-1) >= 2) & ~xp.any(~sets & trusted[None], -1)
     windows = (sets | ~fits.present[None]).astype(rows.dtype)
@@ -180,18 +179,17 @@ def _prefer_larger(
 
 
 def gain_of_regions(
-    fits: LocalFits, place: FoundPlace, scatter: Any, trusted: Any, members: Any, physics: slice
+    fits: LocalFits, place: FoundPlace, costs: Costs, trusted: Any, members: Any, physics: slice
 ) -> Any:
     """Nats ``(R,)`` that the exclusion of each region saves, the law and the other regions staying.
 
     Args:
       fits, place: the cells and what was found.
-      scatter, trusted: as for ``find_place``.
+      costs, trusted: as for ``find_place``.
       members: ``(R, K)`` bool, cells of the regions.
       physics: columns of the law.
     """
     xp = namespace(fits.gram)
-    costs = description.prepare_costs(fits, scatter)
     num = len(members)
     theta = xp.broadcast_to(place.theta[None], (num, len(place.theta)))
     position = xp.broadcast_to(xp.reshape(place.scatter, (1,)), (num,))

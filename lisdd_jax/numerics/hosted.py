@@ -41,6 +41,44 @@ def repeat(num: int, step: Callable[[State], State], state: State) -> State:
     return state
 
 
+def scan(
+    step: Callable[[State, Any], tuple[State, Any]], state: State, num: int
+) -> tuple[State, Any]:
+    """``state, found = step(state, k)`` for ``k = 0 .. num - 1``: the last state, and all found.
+
+    Args:
+      step: what it finds is one array.
+      state: to begin with; its first leaf tells the namespace.
+      num: at least 1 (static).
+
+    Returns:
+      The state, and what was found, ``(num, ...)``.
+    """
+    if namespace(jax.tree.leaves(state)[0]) is jnp:
+        return lax.scan(step, state, jnp.arange(num, dtype=jnp.int32), unroll=unroll(num))
+    found = []
+    for k in range(num):
+        state, one = step(state, k)
+        found.append(one)
+    return state, np.stack(found)
+
+
+_LARGEST_UNROLLED = 3
+
+
+def unroll(num: int) -> int:
+    """Unrolled loops run faster, long ones compile slowly."""
+    return num if num <= _LARGEST_UNROLLED else 1
+
+
+def take(values: Any, position: Any, axis: int) -> Any:
+    """One position of an axis."""
+    if namespace(values) is np or isinstance(position, int):
+        return values.take(position, axis)
+    # Of a position in range this is one operation, and indexing a dozen.
+    return lax.dynamic_index_in_dim(values, position, axis, keepdims=False)
+
+
 def choose(condition: Any, when_true: Any, when_false: Any) -> Any:
     """Leaf by leaf one of two trees by a scalar condition."""
     xp = namespace(condition)
