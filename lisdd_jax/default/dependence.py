@@ -95,8 +95,8 @@ class Sharing(NamedTuple):
 
 def _shares(cell: jax.Array, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Number of rows, and chances that two rows share a cell, or lie in neighbouring ones."""
-    used = jnp.where(cell < MOST_CELLS, 1.0, 0.0).astype(dtype)
-    count = jnp.zeros(MOST_CELLS + 1, dtype).at[cell].add(used)[:MOST_CELLS]
+    number = jnp.arange(MOST_CELLS, dtype=cell.dtype)
+    count = jnp.sum(cell[None] == number[:, None], axis=1, dtype=jnp.int32).astype(dtype)
     total = jnp.maximum(jnp.sum(count), 1)
     share = count / total
     return total, jnp.sum(share**2), 2 * jnp.sum(share[1:] * share[:-1])

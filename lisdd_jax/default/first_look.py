@@ -1,5 +1,6 @@
 """What single cells show before any law, and the cells of the place (sections 3.1, 3.3 and 3.6)."""
 
+from operator import itemgetter
 from typing import NamedTuple
 
 import jax
@@ -59,15 +60,19 @@ def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     found = found._replace(axis_rho=axis_rho, record_rho=record_rho)
     count = rows.num_rows.astype(rows.axis.dtype)
 
-    def shared(cells: SortedCells) -> tuple[Sharing, jax.Array]:
-        size = jnp.maximum(count / jnp.maximum(cells.num, 1).astype(count.dtype), 1)
-        return dependence.share(found, cells, rows.order, rows.block), size
+    def shared(cells: SortedCells) -> Sharing:
+        return dependence.share(found, cells, rows.order, rows.block)
+
+    def size_of(cells: SortedCells) -> jax.Array:
+        return jnp.maximum(count / jnp.maximum(cells.num, 1).astype(count.dtype), 1)
 
     repeated = dependence.share_of_copies(rows.equal, coarse, count.dtype)
-    longer = dependence.stretch(*shared(coarse), repeated)
+    longer = dependence.stretch(shared(coarse), size_of(coarse), repeated)
     cells, full = fine_cells(rows.axis, rows.num_rows, layout.num_physics, longer)
-    sharing, size = shared(cells)
-    wide, _ = shared(_quarters(cells))
+    both = jax.tree.map(lambda *parts: jnp.stack(parts), cells, _quarters(cells))
+    each = jax.vmap(shared)(both)
+    sharing, wide = (jax.tree.map(itemgetter(place), each) for place in (0, 1))
+    size = size_of(cells)
     depend = dependence.summarize_dependence(
         found, sharing, wide, size, repeated, rows.block is not None
     )

@@ -107,9 +107,16 @@ def _error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_term
     """Held-out sums of squares ``(R,)`` of what was chosen for the regions."""
     xp = namespace(gram)
     place, used = term_places(layout.num_terms, max_terms)
-    columns = xp.asarray(place + layout.num_directions)[form.support]
-    by_terms = held_out_errors(gram, columns, xp.asarray(used)[form.support])
-    return xp.where(form.lacking, _error_of_change(gram, form.change, layout), by_terms)
+    # Of one width with the directions of a change, positions out of use repeat the first column.
+    size, most = layout.num_directions, max(layout.num_directions, place.shape[1])
+    beyond = [(0, 0), (0, most - place.shape[1])]
+    columns = xp.asarray(np.pad(place + size, beyond))[form.support]
+    used = xp.asarray(np.pad(used, beyond))[form.support]
+    directions = np.pad(np.arange(size), (0, most - size))[None]
+    change = xp.pad(form.change, [(0, 0), (0, most - size)])
+    lacking = form.lacking[:, None]
+    columns, used = xp.where(lacking, directions, columns), xp.where(lacking, change, used)
+    return held_out_errors(gram, columns, used)
 
 
 def choose_form(
