@@ -68,13 +68,15 @@ class ChosenForm(NamedTuple):
 def about_law(gram: Any, theta: Any, layout: ColumnLayout) -> Any:
     """Sums of products with the response replaced by the residual of a law ``theta (p,)``."""
     xp = namespace(gram)
-    change = xp.zeros((layout.size,), gram.dtype)
-    direction = xp.concatenate([change[:2], theta, change[layout.num_directions : -1]])
-    column = gram[..., -1] - gram[..., :-1] @ direction
-    last = column[..., -1] - column[..., :-1] @ direction
-    column = xp.concatenate([column[..., :-1], last[..., None]], -1)
-    top = xp.concatenate([gram[..., :-1, :-1], column[..., :-1, None]], -1)
-    return xp.concatenate([top, column[..., None, :]], -2)
+    zero = xp.zeros((layout.size,), gram.dtype)
+    one = xp.ones((1,), gram.dtype)
+    residual = xp.concatenate([zero[:2], -theta, zero[layout.num_directions : -1], one])
+    cross = gram @ residual
+    last = np.arange(layout.size) == layout.size - 1
+    last = last.reshape((1,) * (gram.ndim - 2) + (-1,))
+    cross = xp.where(last, (cross @ residual)[..., None], cross)
+    made = xp.where(last[..., None, :], cross[..., :, None], gram)
+    return xp.where(last[..., :, None], cross[..., None, :], made)
 
 
 def own_change(gram: Any, variance: Any, layout: ColumnLayout) -> Any:

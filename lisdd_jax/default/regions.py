@@ -135,7 +135,7 @@ def _search(
     )
     return repeat(
         _NUM_STEPS,
-        lambda state: _improve(fits, costs, run_cost, state, physics),
+        lambda _, state: _improve(fits, costs, run_cost, state, physics),
         _Search(theta, scatter, theta, nothing),
     )
 

@@ -32,12 +32,12 @@ def to_host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree) if is_known(tree) else tree
 
 
-def repeat(num: int, step: Callable[[State], State], state: State) -> State:
-    """``step`` applied ``num`` times."""
+def repeat(num: int, step: Callable[[Any, State], State], state: State) -> State:
+    """``state = step(k, state)`` for ``k = 0 .. num - 1``."""
     if namespace(jax.tree.leaves(state)[0]) is jnp:
-        return lax.fori_loop(0, num, lambda _, carry: step(carry), state)
-    for _ in range(num):
-        state = step(state)
+        return lax.fori_loop(np.int32(0), np.int32(num), step, state, unroll=unroll(num))
+    for k in range(num):
+        state = step(k, state)
     return state
 
 
@@ -68,7 +68,7 @@ _LARGEST_UNROLLED = 3
 
 def unroll(num: int) -> int:
     """Unrolled loops run faster, long ones compile slowly."""
-    return num if num <= _LARGEST_UNROLLED else 1
+    return num if 0 < num <= _LARGEST_UNROLLED else 1
 
 
 def take(values: Any, position: Any, axis: int) -> Any:

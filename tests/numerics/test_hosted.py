@@ -40,17 +40,43 @@ def test_known_trees_come_to_the_host():
 
 @pytest.mark.parametrize("num", [0, 1, 5])
 def test_repeat(num):
-    def step(state):
-        return 2 * state[0], state[1] + state[0]
+    def step(k, state):
+        return 2 * state[0], state[1] + state[0], state[2] + k
 
-    first = (np.arange(1.0, 3.0), np.zeros(2))
+    first = (np.arange(1.0, 3.0), np.zeros(2), np.int32(0))
     found = hosted.repeat(num, step, first)
     np.testing.assert_array_equal(found[0], first[0] * 2**num)
     np.testing.assert_array_equal(found[1], first[0] * (2**num - 1))
+    assert found[2] == num * (num - 1) // 2
     assert isinstance(found[0], np.ndarray)
     traced = jax.jit(partial(hosted.repeat, num, step))(jax.tree.map(jnp.asarray, first))
     for left, right in zip(traced, found, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("num", [1, 5])
+def test_scan(num):
+    def step(state, k):
+        return state + hosted.take(state, 1, 0), hosted.namespace(state).where(k > 0, state, -state)
+
+    first = np.arange(1.0, 3.0)
+    state, found = hosted.scan(step, first, num)
+    np.testing.assert_array_equal(state, first + 2 * (2**num - 1))
+    expected = [(1 if k else -1) * (first + 2 * (2**k - 1)) for k in range(num)]
+    np.testing.assert_array_equal(found, expected)
+    assert isinstance(found, np.ndarray)
+    traced = jax.jit(partial(hosted.scan, step, num=num))(state=jnp.asarray(first))
+    np.testing.assert_array_equal(traced[0], state)
+    np.testing.assert_array_equal(traced[1], found)
+
+
+def test_take():
+    values = np.arange(6.0).reshape(2, 3)
+    for axis, k in ((0, 1), (-1, 2)):
+        expected = hosted.take(values, k, axis)
+        np.testing.assert_array_equal(expected, values.take(k, axis))
+        traced = jax.jit(hosted.take, static_argnums=2)(jnp.asarray(values), k, axis)
+        np.testing.assert_array_equal(traced, expected)
 
 
 @pytest.mark.parametrize("condition", [False, True])
