@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lisdd_jax.numerics import hosted, small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.numerics.hosted import namespace, running_sums
 
 
 class Breaks(NamedTuple):
@@ -65,7 +65,8 @@ def fit_breaks(gram: Any, num_rows: Any, weight: Any, physics: slice) -> Breaks:
     xp = namespace(gram)
     kept = np.append(np.arange(gram.shape[-1])[physics], -1)
     weighted = (gram * weight[:, None, None])[:, kept][:, :, kept]
-    running, rows = xp.cumsum(weighted, 0), xp.cumsum(num_rows)
+    running = xp.moveaxis(running_sums(xp.moveaxis(weighted, 0, -1))[..., 1:], -1, 0)
+    rows = running_sums(num_rows)[1:]
     # All cells, then the first ones and the others at every bound.
     sums = xp.concatenate([running[-1:], running[:-1], running[-1:] - running[:-1]])
     sides = _fit_side(sums, xp.concatenate([rows[-1:], rows[:-1], rows[-1:] - rows[:-1]]))

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lisdd_jax.numerics import hosted
+
 MOST_CELLS = 24
 """A place is found to a cell and its ends are refined later: more cells cost time for little."""
 
@@ -78,7 +80,7 @@ def lay_cells(
         return jnp.where(taken, cut, last), taken
 
     _, taken = lax.scan(step, jnp.int32(0), cut)
-    slot = jnp.where(taken, jnp.cumsum(taken, dtype=jnp.int32) - 1, -1)
+    slot = jnp.where(taken, hosted.running_sums(taken.astype(jnp.int32))[:-1], -1)
     ends = jnp.min(jnp.where(slot[None] == (k - 1)[:, None], cut[None], num_rows), axis=1)
     bounds = jnp.concatenate([jnp.zeros(1, jnp.int32), ends, num_rows[None]])
     row = jnp.arange(n, dtype=jnp.int32)

@@ -18,7 +18,7 @@ import numpy as np
 from lisdd_jax.default.breaks import Breaks, fit_breaks, log_upper_f
 from lisdd_jax.default.local_fits import LEAST_LEFT, LocalFits, Noise, spans
 from lisdd_jax.numerics import hosted, small_systems, tolerances
-from lisdd_jax.numerics.hosted import choose, namespace
+from lisdd_jax.numerics.hosted import choose, contract, namespace, running_sums
 
 _CHANGE_SHARE, _RUN_SHARE, _TERM_SHARE, _BREAK_SHARE = 0.3, 0.4, 0.2, 0.1
 """Shares of the level for single changes and runs in the physics' directions, for terms, and for
@@ -90,11 +90,11 @@ def scores(gram: Any, num_rows: Any, weight: Any, physics: slice) -> _Scores:
     law = small_systems.solve_with_inverse(
         total[physics, physics], total[physics, -1], tolerances.gram(gram.dtype)
     )
-    left = weighted[:, :-1, -1] - weighted[:, :-1, physics] @ law.solution
+    left = weighted[:, :-1, -1] - contract("kjp,p->kj", weighted[:, :-1, physics], law.solution)
     score = spans(left.T)
     shared = spans(xp.moveaxis(weighted[:, :-1, physics], 0, -1))
     square = spans(xp.diagonal(weighted, axis1=1, axis2=2)[:, :-1].T)
-    explained = xp.einsum("jpab,pq,jqab->jab", shared, law.inverse, shared)
+    explained = contract("jpab,pq,jqab->jab", shared, law.inverse, shared)
     variance = square - explained
     rows = spans(num_rows)
     least = xp.maximum(_LEAST_SHARE * num_rows.sum(), _LEAST_ROWS)
@@ -184,7 +184,7 @@ def _largest_break(found: Breaks, fits: LocalFits, slack: Any, inflation: Any) -
     trials = xp.maximum(tested.sum(), 1).astype(gain.dtype) / _BREAK_SHARE
     log_p = xp.where(tested, log_p + xp.log(trials), 0.0)
     best = xp.argmin(log_p)
-    rows = xp.cumsum(fits.num_rows)
+    rows = running_sums(fits.num_rows)[1:]
     early = rows[best] < 0.5 * rows[-1]
     bound, cells = (best + 1).astype(np.int32), fits.present.sum().astype(np.int32)
     # The law of the longer side is the one that would stay.

@@ -71,10 +71,11 @@ def about_law(gram: Any, theta: Any, layout: ColumnLayout) -> Any:
     zero = xp.zeros((layout.size,), gram.dtype)
     one = xp.ones((1,), gram.dtype)
     residual = xp.concatenate([zero[:2], -theta, zero[layout.num_directions : -1], one])
-    cross = gram @ residual
+    cross = xp.sum(gram * residual.reshape((1,) * (gram.ndim - 1) + (-1,)), -1)
     last = np.arange(layout.size) == layout.size - 1
     last = last.reshape((1,) * (gram.ndim - 2) + (-1,))
-    cross = xp.where(last, (cross @ residual)[..., None], cross)
+    corner = xp.sum(cross * residual.reshape((1,) * (cross.ndim - 1) + (-1,)), -1)
+    cross = xp.where(last, corner[..., None], cross)
     made = xp.where(last[..., None, :], cross[..., :, None], gram)
     return xp.where(last[..., :, None], cross[..., None, :], made)
 

@@ -8,7 +8,7 @@ from lisdd_jax.default.form import ChosenForm, about_law
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.numerics import small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace, safe_root
+from lisdd_jax.numerics.hosted import contract, namespace, safe_root
 from lisdd_jax.results import Verdict
 from lisdd_jax.statistics.f_tests import FRatio, f_ratio
 from lisdd_jax.statistics.supports import term_places
@@ -76,9 +76,9 @@ def fit_terms(
     moment = xp.where(used, pooled[rows, place, -1], 0.0)
     solved = small_systems.solve_with_inverse(block, moment, tolerances.gram(gram.dtype))
     products = xp.where(used[..., None], pooled[rows, place][..., layout.physics], 0.0)
-    carried = solved.inverse @ products
+    carried = contract("rst,rtp->rsp", solved.inverse, products)
     spread = xp.diagonal(solved.inverse, axis1=1, axis2=2) * variance
-    spread = spread + xp.einsum("rsp,pq,rsq->rs", carried, law.covariance, carried)
+    spread = spread + contract("rsp,pq,rsq->rs", carried, law.covariance, carried)
     positive = spread > 0
     stderr = xp.where(positive, xp.sqrt(xp.where(positive, spread, 1.0)), xp.nan)
     return Terms(place - layout.num_directions, used, solved.solution, stderr)
@@ -250,6 +250,6 @@ def explained_spread(gram: Any, count: Any, theta: Any, layout: ColumnLayout) ->
     """
     xp = namespace(gram)
     total, num = gram.sum(0), xp.maximum(count.sum(), 1)
-    square = theta @ total[layout.physics, layout.physics] @ theta / num
-    mean = total[0, layout.physics] @ theta / num
+    square = contract("p,pq,q->", theta, total[layout.physics, layout.physics], theta) / num
+    mean = contract("p,p->", total[0, layout.physics], theta) / num
     return safe_root(square - mean**2)

@@ -16,7 +16,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.local_fits import LocalFits
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.numerics.hosted import contract, namespace
 
 
 class LawSums(NamedTuple):
@@ -126,8 +126,12 @@ def fit_physics(
     share = xp.asarray(SCATTERS, dtype)[scatter] * fits.num_rows / xp.maximum(mean, 1)
     noise = xp.where(fits.present, fits.variance, 0.0)
     own = fits.local[..., layout.physics]
-    scattered = xp.einsum("k,kdi,kdj->ij", noise * share, own, own)
-    within = xp.einsum("k,kij->ij", noise, sums.gram[:, :-1, :-1])
+    scattered = contract("k,kdi,kdj->ij", noise * share, own, own)
+    within = contract("k,kij->ij", noise, sums.gram[:, :-1, :-1])
     meat = sums.clusters if blocks else within + variance * sums.serial
     meat = meat + scattered
-    return Physics(law.solution, law.inverse @ meat @ law.inverse, xp.all(law.independent))
+    return Physics(
+        law.solution,
+        contract("ij,jk,kl->il", law.inverse, meat, law.inverse),
+        xp.all(law.independent),
+    )

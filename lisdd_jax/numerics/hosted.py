@@ -6,6 +6,8 @@ its arrays: a single diagnosis runs it in NumPy and compiles only its passes ove
 trace runs the same lines in JAX.
 """
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -77,6 +79,45 @@ def take(values: Any, position: Any, axis: int) -> Any:
         return values.take(position, axis)
     # Of a position in range this is one operation, and indexing a dozen.
     return lax.dynamic_index_in_dim(values, position, axis, keepdims=False)
+
+
+def contract(subscripts: str, *arrays: Any) -> Any:
+    """``einsum`` of few numbers.
+
+    Traced it is products and one sum: a matrix product of a few numbers runs no faster, and is a
+    kernel of its own, which takes the compiler as long as several of the others.
+    """
+    if namespace(*arrays) is np:
+        return np.einsum(subscripts, *arrays)
+    inputs, output = subscripts.split("->")
+    letters = output + "".join(sorted(set(inputs) - set(output) - {","}))
+
+    def spread(names: str, array: Any) -> Any:
+        names, axes = zip(
+            *sorted(zip(names, range(len(names)), strict=True), key=place), strict=True
+        )
+        sizes = dict(zip(names, (array.shape[axis] for axis in axes), strict=True))
+        return jnp.transpose(array, axes).reshape([sizes.get(name, 1) for name in letters])
+
+    def place(pair: tuple[str, int]) -> int:
+        return letters.index(pair[0])
+
+    terms = map(spread, inputs.split(","), arrays)
+    summed = tuple(range(len(output), len(letters)))
+    return jnp.sum(functools.reduce(operator.mul, terms), axis=summed)
+
+
+def running_sums(values: Any) -> Any:
+    """Sums of the first ``0 .. K`` of few values, the last axis from ``K`` to ``K + 1``.
+
+    Traced every sum is taken by itself, in one kernel; the logarithmic scheme of JAX needs eight.
+    """
+    num = values.shape[-1]
+    if namespace(values) is np:
+        return np.cumsum(np.concatenate([np.zeros_like(values[..., :1]), values], -1), -1)
+    counted = np.tri(num + 1, num, k=-1, dtype=bool).reshape((1,) * (values.ndim - 1) + (-1, num))
+    each = jnp.where(counted, values[..., None, :], jnp.zeros((), values.dtype))
+    return jnp.sum(each, -1, dtype=values.dtype)
 
 
 def choose(condition: Any, when_true: Any, when_false: Any) -> Any:

@@ -70,6 +70,29 @@ def test_scan(num):
     np.testing.assert_array_equal(traced[1], found)
 
 
+@pytest.mark.parametrize(
+    "spec", ["k,kij->ij", "ij,jk,kl->il", "bp,kpq,bq->bk", "p,p->", "jpab,pq,jqab->jab"]
+)
+def test_contractions_are_those_of_einsum(spec):
+    rng = np.random.default_rng(0)
+    sizes = dict(zip("abijklpq", (2, 3, 4, 5, 2, 3, 2, 4), strict=True))
+    inputs = spec.split("->")[0].split(",")
+    arrays = [rng.normal(size=[sizes[name] for name in names]) for names in inputs]
+    found = hosted.contract(spec, *arrays)
+    np.testing.assert_array_equal(found, np.einsum(spec, *arrays))
+    traced = jax.jit(partial(hosted.contract, spec))(*map(jnp.asarray, arrays))
+    np.testing.assert_allclose(traced, found, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3)])
+def test_running_sums(shape):
+    values = np.arange(np.prod(shape), dtype=float).reshape(shape) - 1
+    found = hosted.running_sums(values)
+    np.testing.assert_array_equal(found[..., 0], 0)
+    np.testing.assert_array_equal(found[..., 1:], np.cumsum(values, -1))
+    np.testing.assert_array_equal(jax.jit(hosted.running_sums)(values), found)
+
+
 def test_take():
     values = np.arange(6.0).reshape(2, 3)
     for axis, k in ((0, 1), (-1, 2)):
