@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lisdd_jax.numerics import hosted, small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.numerics.hosted import namespace, running_sums
 
 
 class Breaks(NamedTuple):
@@ -65,10 +65,13 @@ def fit_breaks(gram: Any, num_rows: Any, weight: Any, physics: slice) -> Breaks:
     xp = namespace(gram)
     kept = np.append(np.arange(gram.shape[-1])[physics], -1)
     weighted = (gram * weight[:, None, None])[:, kept][:, :, kept]
-    running, rows = xp.cumsum(weighted, 0), xp.cumsum(num_rows)
-    whole = _fit_side(running[-1], rows[-1])
-    first = _fit_side(running[:-1], rows[:-1])
-    second = _fit_side(running[-1:] - running[:-1], rows[-1:] - rows[:-1])
+    running = xp.moveaxis(running_sums(xp.moveaxis(weighted, 0, -1))[..., 1:], -1, 0)
+    rows = running_sums(num_rows)[1:]
+    # All cells, then the first ones and the others at every bound.
+    sums = xp.concatenate([running[-1:], running[:-1], running[-1:] - running[:-1]])
+    sides = _fit_side(sums, xp.concatenate([rows[-1:], rows[:-1], rows[-1:] - rows[:-1]]))
+    parts = (slice(0, 1), slice(1, len(rows)), slice(len(rows), None))
+    whole, first, second = (_Side(*(value[part] for value in sides)) for part in parts)
     shown = first.determined & second.determined
     ranks = first.rank + second.rank
     rounding = tolerances.CANCELLATION(gram.dtype) * running[-1, -1, -1]
@@ -80,7 +83,7 @@ def fit_breaks(gram: Any, num_rows: Any, weight: Any, physics: slice) -> Breaks:
         df_den=df_den,
         variance=left / xp.maximum(df_den, 1) + rounding,
         theta=xp.stack([first.theta, second.theta]),
-        whole=whole.theta,
+        whole=whole.theta[0],
     )
 
 

@@ -21,37 +21,37 @@ def _added(gram: Any, place: Any, used: Any, shared: Any, layout: ColumnLayout) 
     """Sums of products of the physics, the regions' terms, and the response.
 
     Args:
-      gram: ``(R + 1, m, m)``.
-      place, used: ``(R, s)`` columns of the terms.
+      gram: ``(..., R + 1, m, m)``.
+      place, used: ``(..., R, s)`` columns of the terms.
       shared: bool, one mechanism: the terms of all regions are one.
 
     Returns:
-      ``(p + R s, p + R s)`` and ``(p + R s,)``.
+      ``(..., p + R s, p + R s)`` and ``(..., p + R s)``.
     """
     xp = namespace(gram)
-    num_regions, num_terms = place.shape
-    law = gram[:, layout.physics]
-    rows = xp.arange(num_regions)[:, None]
-    regions = gram[:-1]
-    cross = xp.where(used[..., None], regions[rows, place][..., layout.physics], 0.0)
-    target = xp.where(used, regions[rows, place, -1], 0.0)
-    both = used[:, :, None] & used[:, None, :]
-    block = regions[rows[..., None], place[:, :, None], place[:, None, :]]
-    block = xp.where(both, block, 0.0)
-    first = xp.asarray(np.arange(num_regions) == 0)
+    num_regions, num_terms = place.shape[-2:]
+    before = (1,) * (gram.ndim - 3)
+    law = gram[..., layout.physics, :].sum(-3)
+    own = xp.take_along_axis(gram[..., :-1, :, :], place[..., None], axis=-2)
+    own = xp.where(used[..., None], own, 0.0)
+    block = xp.take_along_axis(own, place[..., None, :], axis=-1)
+    block = xp.where(used[..., None, :], block, 0.0)
+    first = np.arange(num_regions) == 0
 
     def pooled(values: Any) -> Any:
-        slots = first.reshape((-1,) + (1,) * (values.ndim - 1))
-        return xp.where(shared, xp.where(slots, values.sum(0)[None], 0.0), values)
+        slots = first.reshape((*before, -1, 1, 1))
+        every = values.sum(-3, keepdims=True)
+        return xp.where(shared, xp.where(slots, every, 0.0), values)
 
-    cross, target, block = pooled(cross), pooled(target), pooled(block)
+    own, block = pooled(own), pooled(block)
     size = num_regions * num_terms
-    apart = xp.asarray(np.eye(num_regions), gram.dtype)[:, None, :, None]
-    terms = (block[:, :, None, :] * apart).reshape(size, size)
-    cross = cross.reshape(size, -1)
-    top = xp.concatenate([law[..., layout.physics].sum(0), cross.T], 1)
-    matrix = xp.concatenate([top, xp.concatenate([cross, terms], 1)], 0)
-    return matrix, xp.concatenate([law[..., -1].sum(0), target.reshape(size)])
+    apart = np.eye(num_regions, dtype=gram.dtype).reshape((*before, num_regions, 1, num_regions, 1))
+    terms = (block[..., None, :] * xp.asarray(apart)).reshape((*gram.shape[:-3], size, size))
+    own = own.reshape((*gram.shape[:-3], size, -1))
+    cross = own[..., layout.physics]
+    top = xp.concatenate([law[..., layout.physics], xp.swapaxes(cross, -1, -2)], -1)
+    matrix = xp.concatenate([top, xp.concatenate([cross, terms], -1)], -2)
+    return matrix, xp.concatenate([law[..., -1], own[..., -1]], -1)
 
 
 def partial_f_of_regions(
@@ -60,9 +60,9 @@ def partial_f_of_regions(
     """The partial F of the regions' terms, added to the physics.
 
     Args:
-      gram: ``(R + 1, m, m)`` of the rows held out.
-      num_rows: how many.
-      place, used: ``(R, s)`` columns of the terms.
+      gram: ``(..., R + 1, m, m)`` of the rows held out.
+      num_rows: ``(...)`` how many.
+      place, used: ``(..., R, s)`` columns of the terms.
       shared: bool.
       layout: columns.
     """
@@ -70,11 +70,11 @@ def partial_f_of_regions(
     tolerance = tolerances.gram(gram.dtype)
     matrix, target = _added(gram, place, used, shared, layout)
     size = layout.num_physics
-    law = small_systems.solve(matrix[:size, :size], target[:size], tolerance)
+    law = small_systems.solve(matrix[..., :size, :size], target[..., :size], tolerance)
     more = small_systems.solve(matrix, target, tolerance)
-    square = gram[:, -1, -1].sum()
-    left = square - law.solution @ target[:size]
-    rest = square - more.solution @ target
+    square = gram[..., -1, -1].sum(-1)
+    left = square - xp.sum(law.solution * target[..., :size], -1)
+    rest = square - xp.sum(more.solution * target, -1)
     floor = tolerances.CANCELLATION(gram.dtype) * square
     gain = xp.maximum(left - rest - floor, 0.0)
     df_den = num_rows - more.rank
@@ -105,13 +105,12 @@ def held_out(
     """
     xp = namespace(sums.gram)
     places, in_use = term_places(layout.num_terms, max_terms)
-    found = []
-    for part in (sums, weighted):
-        ratios = []
-        for fold in range(2):
-            place = xp.asarray(places)[chosen[fold]] + layout.num_directions
-            used = xp.asarray(in_use)[chosen[fold]] & present[:, None]
-            gram, rows = part.gram[:, 1 - fold], sums.num_rows[:, 1 - fold].sum()
-            ratios.append(partial_f_of_regions(gram, rows, place, used, shared, layout))
-        found.append(FRatio(*(xp.stack(parts) for parts in zip(*ratios, strict=True))))
-    return found[0], found[1]
+    place = xp.asarray(places)[chosen] + layout.num_directions
+    used = xp.asarray(in_use)[chosen] & present[None, :, None]
+    # Of both kinds of sums, the fold that did not choose.
+    gram = xp.moveaxis(xp.stack([sums.gram, weighted.gram]), 2, 1)[:, ::-1]
+    rows = sums.num_rows.sum(0)[::-1]
+    rows, place, used = (xp.stack([part, part]) for part in (rows, place, used))
+    found = partial_f_of_regions(gram, rows, place, used, shared, layout)
+    plain, robust = zip(*found, strict=True)
+    return FRatio(*plain), FRatio(*robust)

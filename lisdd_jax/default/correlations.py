@@ -52,7 +52,7 @@ def _of_cells(product: jax.Array, ratio: jax.Array, cell: jax.Array) -> jax.Arra
       ratio: ``(n,)`` residuals over their scale.
       cell: ``(n,)`` int.
     """
-    product = jnp.concatenate([jnp.zeros(1, ratio.dtype), product])
+    product = jnp.pad(product, (1, 0))
     both = cell_sums.cell_totals(jnp.stack([product, ratio**2], 1), cell, MOST_CELLS)
     square = jnp.maximum(both[:, 1], jnp.finfo(ratio.dtype).tiny)
     pooled = jnp.sum(both[:, 0]) / jnp.sum(square)
@@ -77,10 +77,11 @@ def correlate(fit: LocalFit, cells: SortedCells, order: jax.Array) -> Correlatio
     ratio = jnp.clip(fit.residual / scale, -_CLIP, _CLIP)
     ratio = jnp.where(in_use & fit.keep, ratio, 0.0)
     together = cells.of_row[1:] == cells.of_row[:-1]
-    along = _of_cells(jnp.where(together, ratio[1:] * ratio[:-1], 0.0), ratio, cells.of_row)
     record = jnp.zeros_like(ratio).at[order].set(ratio)
     cell = jnp.zeros_like(cells.of_row).at[order].set(cells.of_row)
-    before = _of_cells(record[1:] * record[:-1], record, cell)
+    products = [jnp.where(together, ratio[1:] * ratio[:-1], 0.0), record[1:] * record[:-1]]
+    both = [jnp.stack(pair) for pair in (products, (ratio, record), (cells.of_row, cell))]
+    along, before = jax.vmap(_of_cells)(*both)
     near = jnp.sum((cell[1:] == cell[:-1]) & (cell[1:] < MOST_CELLS)).astype(dtype) / count
     # Local fits make the residuals of neighbours in a cell repel each other.
     along, before = along + 2 / size, before + 2 / size * near

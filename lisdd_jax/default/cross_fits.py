@@ -23,7 +23,7 @@ def residual_sums(gram: Any, place: Any, coefficients: Any) -> Any:
     """Residual sums ``(..., S)`` of coefficients ``(..., S, s)``."""
     xp = namespace(gram)
     block = gram[..., place[:, :, None], place[:, None, :]]
-    fitted = xp.einsum("...i,...ij,...j->...", coefficients, block, coefficients)
+    fitted = xp.sum(coefficients[..., :, None] * block * coefficients[..., None, :], (-2, -1))
     cross = xp.sum(coefficients * gram[..., place, -1], -1)
     return gram[..., -1, -1][..., None] - 2 * cross + fitted
 
@@ -60,5 +60,5 @@ def held_out_errors(gram: Any, columns: Any, use: Any) -> Any:
     moment = xp.where(use[None], target, 0.0)
     solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype)).solution
     other, cross = block[::-1], xp.sum(solved * moment[::-1], -1)
-    fitted = xp.einsum("fri,frij,frj->fr", solved, other, solved)
+    fitted = xp.sum(solved[..., :, None] * other * solved[..., None, :], (-2, -1))
     return (gram[:, ::-1, -1, -1].T - 2 * cross + fitted).sum(0)

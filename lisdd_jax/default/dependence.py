@@ -74,6 +74,13 @@ def lag_weights(correlation: jax.Array, num: int) -> jax.Array:
     return powers * jnp.asarray(width, correlation.dtype)
 
 
+def rows_apart(record: jax.Array, lag: jax.Array, beyond: jax.Array | float) -> jax.Array:
+    """The rows ``(..., n)`` that come ``lag <= LAGS[-1]`` later; ``beyond`` after the last."""
+    pad = [(0, 0)] * (record.ndim - 1) + [(0, int(LAGS[-1]))]
+    longer = jnp.pad(record, pad, constant_values=beyond)
+    return lax.dynamic_slice_in_dim(longer, lag, record.shape[-1], axis=-1)
+
+
 class Sharing(NamedTuple):
     """What the rows of cells share.
 
@@ -88,8 +95,8 @@ class Sharing(NamedTuple):
 
 def _shares(cell: jax.Array, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Number of rows, and chances that two rows share a cell, or lie in neighbouring ones."""
-    used = jnp.where(cell < MOST_CELLS, 1.0, 0.0).astype(dtype)
-    count = jnp.zeros(MOST_CELLS + 1, dtype).at[cell].add(used)[:MOST_CELLS]
+    number = jnp.arange(MOST_CELLS, dtype=cell.dtype)
+    count = jnp.sum(cell[None] == number[:, None], axis=1, dtype=jnp.int32).astype(dtype)
     total = jnp.maximum(jnp.sum(count), 1)
     share = count / total
     return total, jnp.sum(share**2), 2 * jnp.sum(share[1:] * share[:-1])
@@ -112,17 +119,17 @@ def _share_of_record(rho: jax.Array, cell: jax.Array, order: jax.Array) -> Shari
     num, dtype = cell.shape[0], rho.dtype
     total, chance, chance_near = _shares(cell, dtype)
     record = jnp.zeros_like(cell).at[order].set(cell)
-    within, across = [], []
-    for lag in LAGS:
-        left, right = record[min(lag, num) :], record[: max(num - lag, 0)]
+
+    def pairs(lag: jax.Array) -> jax.Array:
+        left, right = rows_apart(record, lag, MOST_CELLS), record
         used = (left < MOST_CELLS) & (right < MOST_CELLS)
-        within.append(jnp.sum(used & (left == right)).astype(dtype))
-        across.append(jnp.sum(used & (jnp.abs(left - right) == 1)).astype(dtype))
+        apart = jnp.abs(left - right)
+        return jnp.stack([jnp.sum(used & (apart == step)) for step in (0, 1)])
+
     weight = 2 * lag_weights(rho, num)
-    return _sharing(
-        jnp.sum(weight * (jnp.stack(within) / total - chance)),
-        jnp.sum(weight * (jnp.stack(across) / total - chance_near)),
-    )
+    shared = lax.map(pairs, jnp.asarray(LAGS, jnp.int32)).astype(dtype) / total
+    within, across = weight @ (shared - jnp.stack([chance, chance_near])[None])
+    return _sharing(within, across)
 
 
 def share_of_axis(rho: jax.Array, num_rows: jax.Array, num_cells: jax.Array) -> Sharing:

@@ -18,7 +18,7 @@ import numpy as np
 from lisdd_jax.default.breaks import Breaks, fit_breaks, log_upper_f
 from lisdd_jax.default.local_fits import LEAST_LEFT, LocalFits, Noise, spans
 from lisdd_jax.numerics import hosted, small_systems, tolerances
-from lisdd_jax.numerics.hosted import choose, namespace
+from lisdd_jax.numerics.hosted import choose, contract, namespace, running_sums
 
 _CHANGE_SHARE, _RUN_SHARE, _TERM_SHARE, _BREAK_SHARE = 0.3, 0.4, 0.2, 0.1
 """Shares of the level for single changes and runs in the physics' directions, for terms, and for
@@ -87,14 +87,14 @@ def scores(gram: Any, num_rows: Any, weight: Any, physics: slice) -> _Scores:
     xp = namespace(gram)
     weighted = gram * weight[:, None, None]
     total = weighted.sum(0)
-    law = small_systems.solve(
+    law = small_systems.solve_with_inverse(
         total[physics, physics], total[physics, -1], tolerances.gram(gram.dtype)
     )
-    left = weighted[:, :-1, -1] - weighted[:, :-1, physics] @ law.solution
+    left = weighted[:, :-1, -1] - contract("kjp,p->kj", weighted[:, :-1, physics], law.solution)
     score = spans(left.T)
     shared = spans(xp.moveaxis(weighted[:, :-1, physics], 0, -1))
     square = spans(xp.diagonal(weighted, axis1=1, axis2=2)[:, :-1].T)
-    explained = xp.einsum("jpab,pq,jqab->jab", shared, law.inverse, shared)
+    explained = contract("jpab,pq,jqab->jab", shared, law.inverse, shared)
     variance = square - explained
     rows = spans(num_rows)
     least = xp.maximum(_LEAST_SHARE * num_rows.sum(), _LEAST_ROWS)
@@ -157,18 +157,20 @@ def _largest_score(
         (basic, every, num_basic * cells**RUN_POWER / _RUN_SHARE),
         (distinct & ~basic, every, num_terms * cells**RUN_POWER / _TERM_SHARE),
     )
-    log_p = []
-    for directions, runs, trials in families:
-        most = xp.max(xp.where(directions[:, None, None] & runs[None], squares, 0.0))
-        paid = log_two_sided(most, degrees) + xp.log(xp.where(trials > 0, trials, 1.0))
-        log_p.append(xp.where(trials > 0, paid, 0.0))
+    largest = [
+        xp.max(xp.where(directions[:, None, None] & runs[None], squares, 0.0))
+        for directions, runs, _ in families
+    ]
+    trials = xp.stack([trials for _, _, trials in families])
+    paid = log_two_sided(xp.stack(largest), degrees) + xp.log(xp.where(trials > 0, trials, 1.0))
+    log_p = xp.where(trials > 0, paid, 0.0)
     flat = xp.where(distinct[:, None, None], squares, 0.0).reshape(-1)
     best = xp.argmax(flat)
     direction, run = best // num**2, best % num**2
     first, end = (run // num).astype(np.int32), (run % num).astype(np.int32)
     shift = found.inverse @ found.shared[direction, :, first, end]
     shift = shift * found.effect[direction, first, end]
-    return _Largest(xp.min(xp.stack(log_p)), flat[best], first, end, shift)
+    return _Largest(xp.min(log_p), flat[best], first, end, shift)
 
 
 def _largest_break(found: Breaks, fits: LocalFits, slack: Any, inflation: Any) -> _Largest:
@@ -182,7 +184,7 @@ def _largest_break(found: Breaks, fits: LocalFits, slack: Any, inflation: Any) -
     trials = xp.maximum(tested.sum(), 1).astype(gain.dtype) / _BREAK_SHARE
     log_p = xp.where(tested, log_p + xp.log(trials), xp.inf)
     best = xp.argmin(log_p)
-    rows = xp.cumsum(fits.num_rows)
+    rows = running_sums(fits.num_rows)[1:]
     early = rows[best] < 0.5 * rows[-1]
     bound, cells = (best + 1).astype(np.int32), fits.present.sum().astype(np.int32)
     # The law of the longer side is the one that would stay.

@@ -1,5 +1,6 @@
 """What single cells show before any law, and the cells of the place (sections 3.1, 3.3 and 3.6)."""
 
+from operator import itemgetter
 from typing import NamedTuple
 
 import jax
@@ -60,15 +61,19 @@ def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     count = rows.num_rows.astype(rows.axis.dtype)
     blocks = None if rows.block is None else dependence.gather_blocks(rows.block)
 
-    def shared(cells: SortedCells) -> tuple[Sharing, jax.Array]:
-        size = jnp.maximum(count / jnp.maximum(cells.num, 1).astype(count.dtype), 1)
-        return dependence.share(found, cells, rows.order, blocks), size
+    def shared(cells: SortedCells) -> Sharing:
+        return dependence.share(found, cells, rows.order, blocks)
+
+    def size_of(cells: SortedCells) -> jax.Array:
+        return jnp.maximum(count / jnp.maximum(cells.num, 1).astype(count.dtype), 1)
 
     repeated = dependence.share_of_copies(rows.equal, coarse, count.dtype)
-    longer = dependence.stretch(*shared(coarse), repeated)
+    longer = dependence.stretch(shared(coarse), size_of(coarse), repeated)
     cells, full = fine_cells(rows.axis, rows.num_rows, layout.num_physics, longer)
-    sharing, size = shared(cells)
-    wide, _ = shared(_quarters(cells))
+    both = jax.tree.map(lambda *parts: jnp.stack(parts), cells, _quarters(cells))
+    each = jax.vmap(shared)(both)
+    sharing, wide = (jax.tree.map(itemgetter(place), each) for place in (0, 1))
+    size = size_of(cells)
     depend = dependence.summarize_dependence(
         found, sharing, wide, size, repeated, rows.block is not None
     )

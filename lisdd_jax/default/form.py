@@ -14,6 +14,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import choose, namespace
 from lisdd_jax.statistics.supports import (
+    Choice,
     choose_support,
     error_limit,
     sizes,
@@ -78,13 +79,16 @@ class ChosenForm(NamedTuple):
 def about_law(gram: Any, theta: Any, layout: ColumnLayout) -> Any:
     """Sums of products with the response replaced by the residual of a law ``theta (p,)``."""
     xp = namespace(gram)
-    change = xp.zeros((layout.size,), gram.dtype)
-    direction = xp.concatenate([change[:2], theta, change[layout.num_directions : -1]])
-    column = gram[..., -1] - gram[..., :-1] @ direction
-    last = column[..., -1] - column[..., :-1] @ direction
-    column = xp.concatenate([column[..., :-1], last[..., None]], -1)
-    top = xp.concatenate([gram[..., :-1, :-1], column[..., :-1, None]], -1)
-    return xp.concatenate([top, column[..., None, :]], -2)
+    zero = xp.zeros((layout.size,), gram.dtype)
+    one = xp.ones((1,), gram.dtype)
+    residual = xp.concatenate([zero[:2], -theta, zero[layout.num_directions : -1], one])
+    cross = xp.sum(gram * residual.reshape((1,) * (gram.ndim - 1) + (-1,)), -1)
+    last = np.arange(layout.size) == layout.size - 1
+    last = last.reshape((1,) * (gram.ndim - 2) + (-1,))
+    corner = xp.sum(cross * residual.reshape((1,) * (cross.ndim - 1) + (-1,)), -1)
+    cross = xp.where(last, corner[..., None], cross)
+    made = xp.where(last[..., None, :], cross[..., :, None], gram)
+    return xp.where(last[..., :, None], cross[..., None, :], made)
 
 
 def own_change(gram: Any, variance: Any, layout: ColumnLayout) -> Any:
@@ -117,9 +121,16 @@ def error_of_form(gram: Any, form: "ChosenForm", layout: ColumnLayout, max_terms
     """Held-out sums of squares ``(R,)`` of what was chosen for the regions."""
     xp = namespace(gram)
     place, used = term_places(layout.num_terms, max_terms)
-    columns = xp.asarray(place + layout.num_directions)[form.support]
-    by_terms = held_out_errors(gram, columns, xp.asarray(used)[form.support])
-    return xp.where(form.lacking, _error_of_change(gram, form.change, layout), by_terms)
+    # Of one width with the directions of a change, positions out of use repeat the first column.
+    size, most = layout.num_directions, max(layout.num_directions, place.shape[1])
+    beyond = [(0, 0), (0, most - place.shape[1])]
+    columns = xp.asarray(np.pad(place + size, beyond))[form.support]
+    used = xp.asarray(np.pad(used, beyond))[form.support]
+    directions = np.pad(np.arange(size), (0, most - size))[None]
+    change = xp.pad(form.change, [(0, 0), (0, most - size)])
+    lacking = form.lacking[:, None]
+    columns, used = xp.where(lacking, directions, columns), xp.where(lacking, change, used)
+    return held_out_errors(gram, columns, used)
 
 
 def choose_form(
@@ -178,8 +189,10 @@ def _hold_out(regions: Any, rounding: Any, layout: ColumnLayout, max_terms: int)
     xp = namespace(regions)
     place, used = term_places(layout.num_terms, max_terms)
     place = place + layout.num_directions
-    own = xp.maximum(cross_fit(regions, place, used), rounding[:, None])
-    return _HeldOut(own, xp.maximum(cross_fit(regions.sum(0), place, used), rounding.sum()))
+    every = xp.concatenate([regions, regions.sum(0)[None]])
+    least = xp.concatenate([rounding, rounding.sum()[None]])
+    errors = xp.maximum(cross_fit(every, place, used), least[:, None])
+    return _HeldOut(errors[:-1], errors[-1])
 
 
 class _Judged(NamedTuple):
@@ -202,12 +215,10 @@ def _judge_supports(
     """The smallest support within the tolerance, one for all unless own ones gain enough."""
     xp = namespace(variance)
     size = sizes(layout.num_terms, max_terms)
-    own = [
-        choose_support(errors, size, tolerance, least)
-        for errors, least in zip(held.own, rounding, strict=True)
-    ]
-    one = choose_support(held.joint, size, tolerance, rounding.sum())
-    position = xp.stack([choice.position for choice in own])
+    every = xp.concatenate([held.own, held.joint[None]])
+    least = xp.concatenate([rounding, rounding.sum()[None]])
+    found = choose_support(every, size, tolerance, least)
+    position, one = found.position[:-1], Choice(found.position[-1], found.equivalent[-1])
     chosen = xp.take_along_axis(held.own, position[:, None], 1)[:, 0]
     apart = xp.where(present, chosen, 0.0).sum()
     lengths = xp.asarray(size, held.own.dtype)
@@ -216,8 +227,8 @@ def _judge_supports(
     several = present.sum() > 1
     shared = several & xp.any(one.equivalent)
     shared = shared & (held.joint[one.position] <= apart + allowance)
-    equivalent = xp.stack([choice.equivalent for choice in own])
-    equivalent = xp.where(shared, one.equivalent[None], equivalent) & present[:, None]
+    equivalent = xp.where(shared, one.equivalent[None], found.equivalent[:-1])
+    equivalent = equivalent & present[:, None]
     return _Judged(xp.where(shared, one.position, position), shared, equivalent)
 
 

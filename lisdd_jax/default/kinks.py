@@ -139,12 +139,11 @@ def _grid_of(
     start, end = (
         jnp.broadcast_to(edge[..., None, None], shape).astype(jnp.int32) for edge in (first, last)
     )
-    bend, straight = (
-        jnp.clip(jnp.searchsorted(axis, edge.reshape(-1)).reshape(shape), start, end)
-        for edge in (place - width, place + width)
-    )
+    edges = jnp.stack([place - width, place + width])
+    found = jnp.searchsorted(axis, edges.reshape(-1)).reshape(edges.shape).astype(jnp.int32)
+    bend, straight = jnp.clip(found, start[None], end[None])
     sign = jnp.array([1.0, -1.0], dtype)[:, None, None, None]
-    return _Grid(place, width, sign, start, end, bend.astype(jnp.int32), straight.astype(jnp.int32))
+    return _Grid(place, width, sign, start, end, bend, straight)
 
 
 def _line_left(sums: jax.Array) -> jax.Array:
@@ -193,8 +192,9 @@ def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
 def _jump_left(grid: _Grid, sums: jax.Array) -> jax.Array:
     """Residual sums ``(2, R, P)`` of two separate lines, parted at the places."""
     start, cut, end = (part[..., 0] for part in (grid.start, grid.bend, grid.end))
-    left, right = sums[:, cut] - sums[:, start], sums[:, end] - sums[:, cut]
-    return _line_left(left) + _line_left(right)
+    middle = sums[:, cut]
+    both = jnp.stack([middle - sums[:, start], sums[:, end] - middle], axis=1)
+    return jnp.sum(_line_left(both), axis=0)
 
 
 def fit_kinks(

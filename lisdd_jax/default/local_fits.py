@@ -6,7 +6,7 @@ Small work on sums of products, on the host or traced.
 from typing import Any, NamedTuple
 
 from lisdd_jax.numerics import small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.numerics.hosted import contract, namespace, running_sums
 
 _PRIOR_ROWS = 2.0
 """Degrees of freedom lent to a cell's variance by those of all cells: enough that none is zero."""
@@ -97,8 +97,8 @@ def fit_every_cell(
     within = xp.where(varies[:, None] & varies[None], within, 0.0)
     slopes = small_systems.solve(within, own.rest[:, physics, -1].sum(0), tolerance)
     common = xp.where(full, 0.0, slopes.solution)
-    left = own.rest[:, -1] - xp.einsum("p,kpm->km", common, own.rest[:, physics])
-    squares = xp.maximum(left[:, -1] - left[:, physics] @ common, 0.0)
+    left = own.rest[:, -1] - contract("p,kpm->km", common, own.rest[:, physics])
+    squares = xp.maximum(left[:, -1] - contract("kp,p->k", left[:, physics], common), 0.0)
     share = num_rows / xp.maximum(num_rows.sum(), 1)
     degrees = num_rows - rank - xp.where(full, 0.0, slopes.rank * share)
     degrees = xp.where(present, xp.maximum(degrees, 1), 0.0)
@@ -153,6 +153,5 @@ def add_direction(
 
 def spans(values: Any) -> Any:
     """Sums over runs of cells: ``(..., K)`` gives ``(..., K + 1, K + 1)`` at ``[first, end]``."""
-    xp = namespace(values)
-    running = xp.cumsum(xp.concatenate([xp.zeros_like(values[..., :1]), values], -1), -1)
+    running = running_sums(values)
     return running[..., None, :] - running[..., :, None]

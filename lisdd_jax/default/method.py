@@ -32,7 +32,14 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_known, order_rows, rounding_size
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
-from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
+from lisdd_jax.default.survey import (
+    Known,
+    Survey,
+    revive_survey,
+    survey_cells,
+    weights_of_cells,
+    with_exactness,
+)
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
@@ -174,7 +181,8 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     region, settled, form = _find_regions(task, stands)
     if not known:
         gram, count = rows.sum_kept_rows(live, look.cells, keep)
-        task = task._replace(survey=revive_survey(survey, gram, count, state, layout))
+        survey = revive_survey(survey, gram, count, state, layout)
+    task = task._replace(survey=with_exactness(survey, state, layout))
     weights = weights_of_cells(task.survey, state)
     final = to_host(
         sum_final(live, look, region, settled, stands.theta, weights, layout, data.num_cells)
@@ -194,7 +202,7 @@ def _take_regions(task: Task) -> Standing:
     )
     trusted = look.trusted & fits.present
     gains = regions.gain_of_regions(
-        fits, place, survey.least_scatter, trusted, members, task.layout.physics
+        fits, place, survey.costs, trusted, members, task.layout.physics
     )
     members = members & (-gains < log_alpha)[:, None]
     return Standing(

@@ -8,7 +8,7 @@ from lisdd_jax.default.form import ChosenForm, about_law
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.numerics import small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace, safe_root
+from lisdd_jax.numerics.hosted import contract, namespace, safe_root
 from lisdd_jax.results import Verdict
 from lisdd_jax.statistics.f_tests import FRatio, f_ratio
 from lisdd_jax.statistics.supports import term_places
@@ -74,11 +74,11 @@ def fit_terms(
     both = used[:, :, None] & used[:, None, :]
     block = xp.where(both, pooled[rows[..., None], place[:, :, None], place[:, None, :]], 0.0)
     moment = xp.where(used, pooled[rows, place, -1], 0.0)
-    solved = small_systems.solve(block, moment, tolerances.gram(gram.dtype))
+    solved = small_systems.solve_with_inverse(block, moment, tolerances.gram(gram.dtype))
     products = xp.where(used[..., None], pooled[rows, place][..., layout.physics], 0.0)
-    carried = solved.inverse @ products
+    carried = contract("rst,rtp->rsp", solved.inverse, products)
     spread = xp.diagonal(solved.inverse, axis1=1, axis2=2) * variance
-    spread = spread + xp.einsum("rsp,pq,rsq->rs", carried, law.covariance, carried)
+    spread = spread + contract("rsp,pq,rsq->rs", carried, law.covariance, carried)
     positive = spread > 0
     stderr = xp.where(positive, xp.sqrt(xp.where(positive, spread, 1.0)), xp.nan)
     return Terms(place - layout.num_directions, used, solved.solution, stderr)
@@ -128,14 +128,12 @@ def map_cells(
     others = law_gram.sum(0)[None] - law_gram
     square = gram[:, -1, -1] - rest
 
-    def left(gram: Any, square: Any) -> tuple[Any, Any]:
-        fit = small_systems.solve(
-            gram[:, layout.physics, layout.physics], gram[:, layout.physics, -1], tolerance
-        )
-        return square - xp.sum(fit.solution * gram[:, layout.physics, -1], -1), fit.rank
-
-    before, rank_before = left(others, others[:, -1, -1])
-    after, rank_after = left(others + gram, others[:, -1, -1] + square)
+    # The law of the others, and of all with the cell.
+    both = xp.stack([others, others + gram])[:, :, layout.physics]
+    fit = small_systems.solve(both[..., layout.physics], both[..., -1], tolerance)
+    whole = xp.stack([others[:, -1, -1], others[:, -1, -1] + square])
+    before, after = whole - xp.sum(fit.solution * both[..., -1], -1)
+    rank_before, rank_after = fit.rank
     rounding = tolerances.CANCELLATION(gram.dtype) * (others[:, -1, -1] + gram[:, -1, -1])
     gain = xp.maximum(after - before - rounding, 0.0)
     df_num = rank + rank_before - rank_after
@@ -252,6 +250,6 @@ def explained_spread(gram: Any, count: Any, theta: Any, layout: ColumnLayout) ->
     """
     xp = namespace(gram)
     total, num = gram.sum(0), xp.maximum(count.sum(), 1)
-    square = theta @ total[layout.physics, layout.physics] @ theta / num
-    mean = total[0, layout.physics] @ theta / num
+    square = contract("p,pq,q->", theta, total[layout.physics, layout.physics], theta) / num
+    mean = contract("p,p->", total[0, layout.physics], theta) / num
     return safe_root(square - mean**2)

@@ -182,26 +182,42 @@ def _spread(problem: _Problem, residual: jax.Array, rank: jax.Array) -> jax.Arra
     return _MEDIAN_DEVIATION * jnp.sqrt(freedom) * spread
 
 
-def _cut(problem: _Problem, state: _Robust) -> _Robust:
+class _Cut(NamedTuple):
+    """A fit, and what the next one is cut at: scales of cells, and the middle one of all."""
+
+    step: jax.Array
+    coefficients: jax.Array
+    residual: jax.Array
+    rank: jax.Array
+    near: jax.Array
+    pooled: jax.Array
+
+
+def _cut(problem: _Problem, found: _Robust) -> _Cut:
     """Least squares on the rows within the bound, where some row was far away."""
+    steps = jnp.where(found.suspicious, _CUT_STEPS, 0)
 
-    def cut(state: _Robust) -> _Robust:
-        near, pooled = problem.bounds(state.scale)
-        bound = CUT * medians.per_row(jnp.maximum(near, pooled), problem.cell)
-        keep = jnp.abs(state.residual) <= bound
-        coefficients, rank = problem.fit(jnp.where(keep, problem.ones, 0.0))
-        residual = problem.residual(coefficients)
-        scale = _spread(problem, residual, rank)
-        return _Robust(state.step + 1, coefficients, residual, scale, rank, state.suspicious)
+    def cut(state: _Cut) -> _Cut:
+        scale = lax.cond(
+            found.suspicious,
+            lambda: _spread(problem, state.residual, state.rank),
+            lambda: found.scale,
+        )
+        near, pooled = problem.bounds(scale)
 
-    scale = lax.cond(
-        state.suspicious,
-        lambda: _spread(problem, state.residual, state.rank),
-        lambda: state.scale,
-    )
-    steps = jnp.where(state.suspicious, _CUT_STEPS, 0)
-    begin = state._replace(step=jnp.int32(0), scale=scale)
-    return lax.while_loop(lambda state: state.step < steps, cut, begin)
+        def refit() -> tuple[jax.Array, ...]:
+            bound = CUT * medians.per_row(jnp.maximum(near, pooled), problem.cell)
+            keep = jnp.abs(state.residual) <= bound
+            coefficients, rank = problem.fit(jnp.where(keep, problem.ones, 0.0))
+            return coefficients, problem.residual(coefficients), rank
+
+        same = (state.coefficients, state.residual, state.rank)
+        fit = lax.cond(state.step < steps, refit, lambda: same)
+        return _Cut(state.step + 1, *fit, near, pooled)
+
+    zero = jnp.zeros((), found.scale.dtype)
+    begin = _Cut(jnp.int32(0), found.coefficients, found.residual, found.rank, found.scale, zero)
+    return lax.while_loop(lambda state: state.step <= steps, cut, begin)
 
 
 def set_aside(columns: jax.Array, response: jax.Array, cell: jax.Array, num_cells: int) -> LocalFit:
@@ -227,7 +243,7 @@ def set_aside(columns: jax.Array, response: jax.Array, cell: jax.Array, num_cell
     if step > 1:
         sample = _problem_of(columns[:, ::step], response[::step], cell[::step], num_cells)
     found = _cut(sample, _fit_robustly(sample))
-    near, pooled = problem.bounds(found.scale)
+    near, pooled = found.near, found.pooled
     bound = CUT * medians.per_row(jnp.maximum(near, pooled), cell)
     residual, rank = found.residual, found.rank
     if step > 1:

@@ -16,7 +16,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.local_fits import LocalFits
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.numerics.hosted import contract, namespace
 
 
 class LawSums(NamedTuple):
@@ -64,12 +64,14 @@ def sum_law(
     record = jnp.zeros_like(kept).at[:, order].set(kept)
 
     def add_lags(zero: jax.Array) -> jax.Array:
+        def add(total: jax.Array, part: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            lag, weight = part
+            both = dependence.rows_apart(record, lag, 0.0) @ record.T
+            return total + weight * (both + both.T), None
+
         weights = dependence.lag_weights(correlation, num)
-        for lag, weight in zip(dependence.LAGS, weights, strict=True):
-            if lag < num:
-                both = record[:, lag:] @ record[:, :-lag].T
-                zero = zero + weight * (both + both.T)
-        return zero
+        lags = jnp.asarray(dependence.LAGS, jnp.int32)
+        return jax.lax.scan(add, zero, (lags, weights))[0]
 
     nothing = jnp.zeros((physics.shape[0],) * 2, response.dtype)
     serial = jax.lax.cond(correlation > 0, add_lags, lambda zero: zero, nothing)
@@ -119,13 +121,17 @@ def fit_physics(
     xp = namespace(sums.gram)
     dtype = sums.gram.dtype
     total = sums.gram.sum(0)
-    law = small_systems.solve(total[:-1, :-1], total[:-1, -1], tolerances.gram(dtype))
+    law = small_systems.solve_with_inverse(total[:-1, :-1], total[:-1, -1], tolerances.gram(dtype))
     mean = fits.num_rows.sum() / xp.maximum(fits.present.sum(), 1).astype(dtype)
     share = xp.asarray(SCATTERS, dtype)[scatter] * fits.num_rows / xp.maximum(mean, 1)
     noise = xp.where(fits.present, fits.variance, 0.0)
     own = fits.local[..., layout.physics]
-    scattered = xp.einsum("k,kdi,kdj->ij", noise * share, own, own)
-    within = xp.einsum("k,kij->ij", noise, sums.gram[:, :-1, :-1])
+    scattered = contract("k,kdi,kdj->ij", noise * share, own, own)
+    within = contract("k,kij->ij", noise, sums.gram[:, :-1, :-1])
     meat = sums.clusters if blocks else within + variance * sums.serial
     meat = meat + scattered
-    return Physics(law.solution, law.inverse @ meat @ law.inverse, xp.all(law.independent))
+    return Physics(
+        law.solution,
+        contract("ij,jk,kl->il", law.inverse, meat, law.inverse),
+        xp.all(law.independent),
+    )

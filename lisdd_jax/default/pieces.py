@@ -104,9 +104,8 @@ def breaks_explain(
     series = _without_line(axis, response, ones)
     last = jnp.iinfo(order.dtype).max
     record = jnp.argsort(jnp.where(ones > 0, order, last))
-    errors = jnp.minimum(
-        _errors_left(series.residual, ones), _errors_left(series.residual[record], ones)
-    )
+    orders = jnp.stack([series.residual, series.residual[record]])
+    errors = jnp.min(jax.vmap(_errors_left, in_axes=(0, None))(orders, ones))
     two, three = _pieces_left(series)
     floor = tolerances.CANCELLATION(dtype) * jnp.sum(series.residual**2)
     floor = jnp.maximum(floor, jnp.finfo(dtype).tiny)

@@ -16,7 +16,7 @@ from lisdd_jax.default import description
 from lisdd_jax.default.description import SCATTERS, Costs, Described, fit_law
 from lisdd_jax.default.local_fits import LocalFits
 from lisdd_jax.default.windows import OVERLAP, choose_seeds, clean_windows, screen
-from lisdd_jax.numerics.hosted import choose, namespace, repeat
+from lisdd_jax.numerics.hosted import choose, contract, namespace, repeat, running_sums
 
 _NUM_STEPS = 5
 """Divisions of the cells, each followed by a refit; they repeat themselves after two or three."""
@@ -90,18 +90,17 @@ def _improve(
     return _Search(theta, scatter, keep(state.theta, state.best_theta), best)
 
 
-def find_place(fits: LocalFits, scatter: Any, trusted: Any, physics: slice) -> FoundPlace:
+def find_place(fits: LocalFits, costs: Costs, trusted: Any, physics: slice) -> FoundPlace:
     """Find the regime that describes the cells best.
 
     Args:
       fits: the cells' own fits.
-      scatter: least scatter of the law over noise.
+      costs: of their descriptions.
       trusted: ``(K,)`` bool, cells that may not be excluded.
       physics: columns of the law.
     """
     xp = namespace(fits.gram)
     rows = fits.num_rows
-    costs = description.prepare_costs(fits, scatter)
     sets = xp.asarray(clean_windows(len(rows)))
     allowed = ((sets & fits.present[None]).sum(-1) >= 2) & ~xp.any(~sets & trusted[None], -1)
     windows = (sets | ~fits.present[None]).astype(rows.dtype)
@@ -136,7 +135,7 @@ def _search(
     )
     return repeat(
         _NUM_STEPS,
-        lambda state: _improve(fits, costs, run_cost, state, physics),
+        lambda _, state: _improve(fits, costs, run_cost, state, physics),
         _Search(theta, scatter, theta, nothing),
     )
 
@@ -180,18 +179,17 @@ def _prefer_larger(
 
 
 def gain_of_regions(
-    fits: LocalFits, place: FoundPlace, scatter: Any, trusted: Any, members: Any, physics: slice
+    fits: LocalFits, place: FoundPlace, costs: Costs, trusted: Any, members: Any, physics: slice
 ) -> Any:
     """Nats ``(R,)`` that the exclusion of each region saves, the law and the other regions staying.
 
     Args:
       fits, place: the cells and what was found.
-      scatter, trusted: as for ``find_place``.
+      costs, trusted: as for ``find_place``.
       members: ``(R, K)`` bool, cells of the regions.
       physics: columns of the law.
     """
     xp = namespace(fits.gram)
-    costs = description.prepare_costs(fits, scatter)
     num = len(members)
     theta = xp.broadcast_to(place.theta[None], (num, len(place.theta)))
     position = xp.broadcast_to(xp.reshape(place.scatter, (1,)), (num,))
@@ -207,15 +205,15 @@ def members_of_runs(clean: Any, present: Any, most: int) -> Any:
     num_cells = len(clean)
     bad = present & ~clean
     begins = bad & ~xp.concatenate([xp.zeros(1, bool), bad[:-1]])
-    run = xp.cumsum(begins) - 1
-    slots = np.arange(num_cells)
+    run = running_sums(begins.astype(np.int32))[1:] - 1
+    slots = np.arange(num_cells, dtype=np.int32)
     members = bad[None] & (run[None] == slots[:, None])
     size = members.sum(-1)
     earlier = np.tri(num_cells, k=-1, dtype=bool)
     larger = (size[None] > size[:, None]) | ((size[None] == size[:, None]) & earlier)
     chosen = (larger.sum(-1) < most) & (size > 0)
-    slot = xp.where(chosen, xp.cumsum(chosen) - 1, num_cells)
-    picked = slot[None] == np.arange(most)[:, None]
+    slot = xp.where(chosen, running_sums(chosen.astype(np.int32))[:-1], num_cells)
+    picked = slot[None] == np.arange(most, dtype=np.int32)[:, None]
     return xp.any(picked[:, :, None] & members[None], axis=1)
 
 
@@ -227,13 +225,13 @@ def _judge(fits: LocalFits, state: _Search, none: tuple[Any, Any, Any]) -> tuple
     xp = namespace(fits.gram)
     rows, found = fits.num_rows, state.best
     kept = found.clean & fits.present[None]
-    size = kept.astype(rows.dtype) @ rows
+    size = contract("bk,k->b", kept.astype(rows.dtype), rows)
     best = xp.argmin(found.cost)
-    common = (kept & kept[best][None]).astype(rows.dtype) @ rows
+    common = contract("bk,k->b", (kept & kept[best][None]).astype(rows.dtype), rows)
     apart = common < OVERLAP * xp.minimum(size, size[best])
     near = apart & (found.cost < found.cost[best] + RIVAL) & (size > size[best])
     chosen = xp.argmin(xp.where(near | (xp.arange(len(size)) == best), -size, 0.0))
-    common = (kept & kept[chosen][None]).astype(rows.dtype) @ rows
+    common = contract("bk,k->b", (kept & kept[chosen][None]).astype(rows.dtype), rows)
     apart = (common < OVERLAP * xp.minimum(size, size[chosen])) & xp.isfinite(found.cost)
     rival_cost = xp.where(apart, found.cost, xp.inf)
     rival = xp.argmin(rival_cost)

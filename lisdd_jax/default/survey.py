@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.default import regions
+from lisdd_jax.default import description, regions
+from lisdd_jax.default.description import Costs
 from lisdd_jax.default.exactness import (
     RUN_POWER,
     ExactnessTest,
@@ -36,8 +37,8 @@ class Survey(NamedTuple):
       place: the regime.
       scale: ``(K,)`` noise scales of the cells for the bounds of outliers.
       variance: of the noise on the clean cells.
-      exactness: the test that the law holds exactly.
-      least_scatter: scatter over noise below which nothing matters.
+      costs: of descriptions of the cells.
+      exactness: the test that the law holds exactly; None until ``with_exactness``.
       gram: ``(K, m, m)`` sums of products of all columns.
     """
 
@@ -46,8 +47,8 @@ class Survey(NamedTuple):
     place: FoundPlace
     scale: Any
     variance: Any
-    exactness: ExactnessTest
-    least_scatter: Any
+    costs: Costs
+    exactness: ExactnessTest | None
     gram: Any
 
 
@@ -95,7 +96,7 @@ def weights_of_cells(survey: Survey, known: Known) -> Any:
 def revive_survey(
     survey: Survey, gram: Any, count: Any, known: Known, layout: ColumnLayout
 ) -> Survey:
-    """The same survey with noise and exactness as functions of sums that carry derivatives.
+    """The same survey with noise as a function of sums that carry derivatives.
 
     Args:
       survey: of the same sums, where they carry none.
@@ -105,14 +106,22 @@ def revive_survey(
     look, depend = known.look, known.look.dependence
     plain, noise, _ = fit_every_cell(gram, count, known.floor, layout.num_physics, look.full)
     clean = xp.where(survey.place.clean, count, 0.0)
-    inflation = depend.wide / depend.shown
     return survey._replace(
         fits=survey.fits._replace(variance=plain.variance * depend.rows / depend.shown),
+        noise=noise,
         variance=(clean * plain.variance).sum() / xp.maximum(clean.sum(), 1),
-        exactness=test_exactness(
-            gram, plain, noise, layout.num_physics, inflation, known.negligible
-        ),
+        gram=gram,
     )
+
+
+def with_exactness(survey: Survey, known: Known, layout: ColumnLayout) -> Survey:
+    """The survey with the test that the law holds exactly."""
+    depend = known.look.dependence
+    inflation, size = depend.wide / depend.shown, layout.num_physics
+    found = test_exactness(
+        survey.gram, survey.fits, survey.noise, size, inflation, known.negligible
+    )
+    return survey._replace(exactness=found)
 
 
 def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> Survey:
@@ -137,11 +146,10 @@ def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> S
     spread = xp.where(plain.present, plain.variance, 0.0).sum() / cells
     rank = xp.where(plain.present, plain.rank, 0.0).sum() / cells
     scatter = mean * known.negligible**2 / xp.maximum(rank * spread, known.floor)
-    place = regions.find_place(fits, scatter, look.trusted & plain.present, layout.physics)
+    costs = description.prepare_costs(fits, scatter)
+    place = regions.find_place(fits, costs, look.trusted & plain.present, layout.physics)
     clean = xp.where(place.clean, count, 0.0)
     variance = (clean * plain.variance).sum() / xp.maximum(clean.sum(), 1)
     scale = medians.middle_of_three(xp.sqrt(plain.variance), look.cells.num)
     scale = xp.maximum(scale, look.scale)
-    inflation = depend.wide / depend.shown
-    exactness = test_exactness(gram, plain, noise, size, inflation, known.negligible)
-    return Survey(fits, noise, place, scale, variance, exactness, scatter, gram)
+    return Survey(fits, noise, place, scale, variance, costs, None, gram)

@@ -23,6 +23,8 @@ def _by_loop(
         return carry, carry
 
     begin = jnp.full((), start, values.dtype)
+    if values.ndim == 1:
+        return lax.scan(body, begin, values)[1]
     # Row by row: side by side they would be turned over in memory, twice.
     rows = lax.map(lambda row: lax.scan(body, begin, row)[1], values.reshape(-1, values.shape[-1]))
     return rows.reshape(values.shape)

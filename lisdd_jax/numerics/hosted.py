@@ -6,6 +6,8 @@ its arrays: a single diagnosis runs it in NumPy and compiles only its passes ove
 trace runs the same lines in JAX.
 """
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -32,13 +34,90 @@ def to_host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree) if is_known(tree) else tree
 
 
-def repeat(num: int, step: Callable[[State], State], state: State) -> State:
-    """``step`` applied ``num`` times."""
+def repeat(num: int, step: Callable[[Any, State], State], state: State) -> State:
+    """``state = step(k, state)`` for ``k = 0 .. num - 1``."""
     if namespace(jax.tree.leaves(state)[0]) is jnp:
-        return lax.fori_loop(0, num, lambda _, carry: step(carry), state)
-    for _ in range(num):
-        state = step(state)
+        return lax.fori_loop(np.int32(0), np.int32(num), step, state, unroll=unroll(num))
+    for k in range(num):
+        state = step(k, state)
     return state
+
+
+def scan(
+    step: Callable[[State, Any], tuple[State, Any]], state: State, num: int
+) -> tuple[State, Any]:
+    """``state, found = step(state, k)`` for ``k = 0 .. num - 1``: the last state, and all found.
+
+    Args:
+      step: what it finds is one array.
+      state: to begin with; its first leaf tells the namespace.
+      num: at least 1 (static).
+
+    Returns:
+      The state, and what was found, ``(num, ...)``.
+    """
+    if namespace(jax.tree.leaves(state)[0]) is jnp:
+        return lax.scan(step, state, jnp.arange(num, dtype=jnp.int32), unroll=unroll(num))
+    found = []
+    for k in range(num):
+        state, one = step(state, k)
+        found.append(one)
+    return state, np.stack(found)
+
+
+_LARGEST_UNROLLED = 3
+
+
+def unroll(num: int) -> int:
+    """Unrolled loops run faster, long ones compile slowly."""
+    return num if 0 < num <= _LARGEST_UNROLLED else 1
+
+
+def take(values: Any, position: Any, axis: int) -> Any:
+    """One position of an axis."""
+    if namespace(values) is np or isinstance(position, int):
+        return values.take(position, axis)
+    # Of a position in range this is one operation, and indexing a dozen.
+    return lax.dynamic_index_in_dim(values, position, axis, keepdims=False)
+
+
+def contract(subscripts: str, *arrays: Any) -> Any:
+    """``einsum`` of few numbers.
+
+    Traced it is products and one sum: a matrix product of a few numbers runs no faster, and is a
+    kernel of its own, which takes the compiler as long as several of the others.
+    """
+    if namespace(*arrays) is np:
+        return np.einsum(subscripts, *arrays)
+    inputs, output = subscripts.split("->")
+    letters = output + "".join(sorted(set(inputs) - set(output) - {","}))
+
+    def spread(names: str, array: Any) -> Any:
+        names, axes = zip(
+            *sorted(zip(names, range(len(names)), strict=True), key=place), strict=True
+        )
+        sizes = dict(zip(names, (array.shape[axis] for axis in axes), strict=True))
+        return jnp.transpose(array, axes).reshape([sizes.get(name, 1) for name in letters])
+
+    def place(pair: tuple[str, int]) -> int:
+        return letters.index(pair[0])
+
+    terms = map(spread, inputs.split(","), arrays)
+    summed = tuple(range(len(output), len(letters)))
+    return jnp.sum(functools.reduce(operator.mul, terms), axis=summed)
+
+
+def running_sums(values: Any) -> Any:
+    """Sums of the first ``0 .. K`` of few values, the last axis from ``K`` to ``K + 1``.
+
+    Traced every sum is taken by itself, in one kernel; the logarithmic scheme of JAX needs eight.
+    """
+    num = values.shape[-1]
+    if namespace(values) is np:
+        return np.cumsum(np.concatenate([np.zeros_like(values[..., :1]), values], -1), -1)
+    counted = np.tri(num + 1, num, k=-1, dtype=bool).reshape((1,) * (values.ndim - 1) + (-1, num))
+    each = jnp.where(counted, values[..., None, :], jnp.zeros((), values.dtype))
+    return jnp.sum(each, -1, dtype=values.dtype)
 
 
 def choose(condition: Any, when_true: Any, when_false: Any) -> Any:

@@ -15,8 +15,8 @@ from jax import lax
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.columns import along_rows
 from lisdd_jax.numerics.float_order import greatest
+from lisdd_jax.numerics.hosted import unroll
 
-_LARGEST_UNROLLED = 3
 _LARGEST_UNROLLED_ROWS = 8
 
 
@@ -120,11 +120,6 @@ def orthogonalize(
     return Orthogonal(
         rows[:, :num], independent, rows[:, num:], jnp.sum(rest[:, num:] ** 2, axis=0)
     )
-
-
-def unroll(num: int) -> int:
-    """Unrolled loops run faster, long ones compile slowly."""
-    return num if num <= _LARGEST_UNROLLED else 1
 
 
 def back_substitute(triangle: jax.Array, values: jax.Array, independent: jax.Array) -> jax.Array:

@@ -3,6 +3,7 @@
 A sort of all rows would cost several times as much on the CPU, and medians of cells a sort each.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -32,41 +33,56 @@ def per_row(values: jax.Array, cell: jax.Array) -> jax.Array:
     return jnp.append(values, jnp.ones(1, values.dtype))[cell]
 
 
+def _halve(
+    is_above: Callable[[jax.Array], jax.Array], low: jax.Array, span: jax.Array, num: int
+) -> jax.Array:
+    """Upper end of a bracket from ``low`` of length ``span`` after ``num`` halvings.
+
+    Args:
+      is_above: whether what is sought lies above a place, of the shape of ``low``.
+      low: ``(...)`` lower ends.
+      span: ``(...)`` lengths.
+      num: static.
+    """
+    # The length is known, so that the lower end is all that is carried.
+    sizes = 0.5 ** np.arange(1, num + 1)
+
+    def halve(low: jax.Array, size: jax.Array) -> tuple[jax.Array, None]:
+        middle = low + span * size
+        return jnp.where(is_above(middle), middle, low), None
+
+    low, _ = lax.scan(halve, low, jnp.asarray(sizes, low.dtype))
+    return low + span * jnp.asarray(sizes[-1], low.dtype)
+
+
+def _logs(values: jax.Array, used: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Logs of positive values, the largest of those in use, and the length of a bracket below."""
+    tiny = jnp.finfo(values.dtype).tiny
+    logs = jnp.log(jnp.maximum(values, tiny))
+    top = jnp.max(jnp.where(used, logs, jnp.log(tiny)))
+    span = -2 * jnp.log(jnp.finfo(values.dtype).eps)
+    return logs, top, span.astype(values.dtype)
+
+
 def median_of_positive(values: jax.Array, used: jax.Array) -> jax.Array:
     """Median of positive values to about nine digits, by halving a bracket of logarithms."""
     count = jnp.sum(used)
-    largest = jnp.max(jnp.where(used, values, 0.0))
-    top = jnp.log(jnp.maximum(largest, jnp.finfo(values.dtype).tiny))
-    logs = jnp.log(jnp.maximum(values, jnp.finfo(values.dtype).tiny))
-
-    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = bracket
-        mid = 0.5 * (low + high)
-        below = 2 * jnp.sum(used & (logs <= mid)) >= count
-        return jnp.where(below, low, mid), jnp.where(below, mid, high)
-
-    span = -2 * jnp.log(jnp.finfo(values.dtype).eps)
-    _, found = lax.fori_loop(0, 36, halve, (top - span.astype(values.dtype), top))
-    return jnp.where(largest > 0, jnp.exp(found), 0.0)
+    logs, top, span = _logs(values, used)
+    found = _halve(lambda place: 2 * jnp.sum(used & (logs <= place)) < count, top - span, span, 36)
+    return jnp.where(jnp.any(used & (values > 0)), jnp.exp(found), 0.0)
 
 
 def median_per_cell(values: jax.Array, cell: jax.Array, count: jax.Array) -> jax.Array:
     """Median of positive values in every cell, ``(K,)``, by halving brackets of logarithms."""
-    num_cells, tiny = count.shape[0], jnp.finfo(values.dtype).tiny
+    num_cells = count.shape[0]
     used = cell < num_cells
-    logs = jnp.log(jnp.maximum(values, tiny))
-    top = jnp.log(jnp.maximum(jnp.max(jnp.where(used, values, 0.0)), tiny))
-    span = (-2 * jnp.log(jnp.finfo(values.dtype).eps)).astype(values.dtype)
+    logs, top, span = _logs(values, used)
 
-    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = bracket
-        mid = 0.5 * (low + high)
-        below = jnp.where(used & (logs <= per_row(mid, cell)), 1.0, 0.0).astype(values.dtype)
-        full = 2 * cell_sums.cell_totals(below[:, None], cell, num_cells)[:, 0] >= count
-        return jnp.where(full, low, mid), jnp.where(full, mid, high)
+    def is_above(place: jax.Array) -> jax.Array:
+        below = jnp.where(used & (logs <= per_row(place, cell)), 1.0, 0.0).astype(values.dtype)
+        return 2 * cell_sums.cell_totals(below[:, None], cell, num_cells)[:, 0] < count
 
-    start = jnp.zeros_like(count) + top
-    return jnp.exp(lax.fori_loop(0, 30, halve, (start - span, start))[1])
+    return jnp.exp(_halve(is_above, jnp.zeros_like(count) + top - span, span, 30))
 
 
 def signed_median(values: jax.Array, used: jax.Array) -> jax.Array:

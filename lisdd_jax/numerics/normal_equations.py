@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from lisdd_jax.numerics import tolerances
-from lisdd_jax.numerics.least_squares import unroll
+from lisdd_jax.numerics.hosted import unroll
 
 
 class Swept(NamedTuple):

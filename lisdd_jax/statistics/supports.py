@@ -6,6 +6,7 @@ References:
 
 import itertools
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -87,7 +88,8 @@ def error_limit(least: Any, tolerance: Any, rounding: Any = 0.0) -> Any:
 
 
 class Choice(NamedTuple):
-    """Position of the chosen support, and which ones ``(S,)`` are within the tolerance."""
+    """Position ``(...)`` of the chosen support, and which ones ``(..., S)`` are within the
+    tolerance."""
 
     position: jax.Array
     equivalent: jax.Array
@@ -105,19 +107,21 @@ def choose_support(
     first counts as the lowest: the order of the rows would decide else.
 
     Args:
-      errors: ``(S,)`` held-out errors, inf where a support cannot be judged.
+      errors: ``(..., S)`` held-out errors, inf where a support cannot be judged.
       num_terms: ``(S,)`` sizes of the supports.
       tolerance: relative excess of error within which a smaller support wins.
-      rounding: differences of errors up to it are none.
+      rounding: ``(...)`` differences of errors up to it are none.
 
     Returns:
       A ``Choice``; position 0 and nothing equivalent where no support can be judged.
     """
     xp = namespace(errors)
-    size = xp.asarray(num_terms, np.int32)
-    limit = error_limit(xp.min(errors), tolerance, rounding)
+    size = xp.asarray(num_terms, np.int32).reshape((1,) * (errors.ndim - 1) + (-1,))
+    rounding = xp.asarray(rounding, errors.dtype)[..., None]
+    least = partial(xp.min, axis=-1, keepdims=True)
+    limit = error_limit(least(errors), tolerance, rounding)
     equivalent = (errors <= limit) & xp.isfinite(errors)
-    smallest = xp.min(xp.where(equivalent, size, np.iinfo(np.int32).max))
+    smallest = least(xp.where(equivalent, size, np.iinfo(np.int32).max))
     eligible = xp.where(equivalent & (size == smallest), errors, xp.inf)
-    tied = (eligible <= xp.min(eligible) + rounding) & xp.isfinite(eligible)
-    return Choice(xp.argmax(tied), equivalent)
+    tied = (eligible <= least(eligible) + rounding) & xp.isfinite(eligible)
+    return Choice(xp.argmax(tied, -1), equivalent)

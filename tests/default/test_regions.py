@@ -26,8 +26,12 @@ def fitted(seed, change=None, sizes=SIZES, noise=None):
     return rows, fit_every_cell(rows.gram, rows.count, 0.0, 2, np.bool_(True))[0]
 
 
+def costs_of(fits):
+    return description.prepare_costs(fits, 0.0)
+
+
 def found_in(fits, trusted=NOBODY):
-    return regions.find_place(fits, 0.0, trusted, PHYSICS)
+    return regions.find_place(fits, costs_of(fits), trusted, PHYSICS)
 
 
 def by_loops(rows, fits):
@@ -175,7 +179,7 @@ def test_one_region_gains_what_the_place_does():
     _, fits = fitted(2, wrong(4, 5, 6))
     place = found_in(fits)
     members = np.stack([~place.clean, NOBODY])
-    gains = regions.gain_of_regions(fits, place, 0.0, NOBODY, members, PHYSICS)
+    gains = regions.gain_of_regions(fits, place, costs_of(fits), NOBODY, members, PHYSICS)
     np.testing.assert_allclose(gains, [place.gain, 0.0], rtol=1e-9)
 
 
@@ -185,7 +189,7 @@ def test_each_region_gains_beside_the_others():
     place = found_in(fits)
     assert np.flatnonzero(~place.clean).tolist() == [1, 2, 7, 8, 9]
     members = np.array([np.isin(np.arange(NUM_CELLS), run) for run in ([1, 2], [7, 8, 9])])
-    gains = regions.gain_of_regions(fits, place, 0.0, NOBODY, members, PHYSICS)
+    gains = regions.gain_of_regions(fits, place, costs_of(fits), NOBODY, members, PHYSICS)
     loops = by_loops(rows, fits)
     for gain, own in zip(gains, members, strict=True):
         kept = np.flatnonzero(place.clean | own)
@@ -243,9 +247,10 @@ def test_traced_alike():
     _, fits = fitted(13, wrong(1, 2, 7, 8, 9, size=1.5))
 
     def every(fits, trusted):
-        place = regions.find_place(fits, 0.01, trusted, PHYSICS)
+        costs = description.prepare_costs(fits, 0.01)
+        place = regions.find_place(fits, costs, trusted, PHYSICS)
         members = regions.members_of_runs(place.clean, fits.present, 3)
-        gains = regions.gain_of_regions(fits, place, 0.01, trusted, members, PHYSICS)
+        gains = regions.gain_of_regions(fits, place, costs, trusted, members, PHYSICS)
         return place, members, gains, regions.size_of_scatter(fits, place.scatter)
 
     assert_traced_alike(every, fits, NOBODY)

@@ -3,12 +3,12 @@ import pytest
 from brute_force_default import fit, two_sided
 from cell_data import assert_traced_alike, cell_rows
 
-from lisdd_jax.default import exactness, regions
+from lisdd_jax.default import description, exactness, regions
 from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.default.dependence import RowDependence
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.local_fits import add_direction, fit_every_cell
-from lisdd_jax.default.survey import Known, survey_cells
+from lisdd_jax.default.survey import Known, survey_cells, with_exactness
 
 NUM_CELLS = 8
 SIZES = (30,) * NUM_CELLS
@@ -39,7 +39,10 @@ def curved(size):
 
 
 def surveyed(rows, **changes):
-    return survey_cells(rows.gram, rows.count, known(**changes), rows.layout)
+    state = known(**changes)
+    return with_exactness(
+        survey_cells(rows.gram, rows.count, state, rows.layout), state, rows.layout
+    )
 
 
 def beyond(rows):
@@ -124,9 +127,11 @@ def test_place_and_exactness_are_those_of_their_modules():
     found = surveyed(rows, negligible=negligible, trusted=(3,))
     plain, noise, _ = fit_every_cell(rows.gram, rows.count, 1e-12, 2, FULL)
     scatter = 30 * negligible**2 / (4 * np.mean(plain.variance))
-    assert found.least_scatter == pytest.approx(scatter, rel=1e-9)
+    costs = description.prepare_costs(found.fits, scatter)
+    for own, expected in zip(found.costs, costs, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-9)
     trusted = np.isin(np.arange(NUM_CELLS), (3,))
-    place = regions.find_place(found.fits, scatter, trusted, PHYSICS)
+    place = regions.find_place(found.fits, costs, trusted, PHYSICS)
     np.testing.assert_array_equal(found.place.clean, place.clean)
     assert found.place.gain == pytest.approx(place.gain, rel=1e-9)
     assert found.place.clean[3]
@@ -139,6 +144,6 @@ def test_traced_alike():
     rows = cell_rows(3, SIZES, change=curved(1.5))
 
     def every(gram, count, known):
-        return survey_cells(gram, count, known, rows.layout)
+        return with_exactness(survey_cells(gram, count, known, rows.layout), known, rows.layout)
 
     assert_traced_alike(every, rows.gram, rows.count, known(negligible=0.1, trusted=(0,)))

@@ -40,17 +40,66 @@ def test_known_trees_come_to_the_host():
 
 @pytest.mark.parametrize("num", [0, 1, 5])
 def test_repeat(num):
-    def step(state):
-        return 2 * state[0], state[1] + state[0]
+    def step(k, state):
+        return 2 * state[0], state[1] + state[0], state[2] + k
 
-    first = (np.arange(1.0, 3.0), np.zeros(2))
+    first = (np.arange(1.0, 3.0), np.zeros(2), np.int32(0))
     found = hosted.repeat(num, step, first)
     np.testing.assert_array_equal(found[0], first[0] * 2**num)
     np.testing.assert_array_equal(found[1], first[0] * (2**num - 1))
+    assert found[2] == num * (num - 1) // 2
     assert isinstance(found[0], np.ndarray)
     traced = jax.jit(partial(hosted.repeat, num, step))(jax.tree.map(jnp.asarray, first))
     for left, right in zip(traced, found, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("num", [1, 5])
+def test_scan(num):
+    def step(state, k):
+        return state + hosted.take(state, 1, 0), hosted.namespace(state).where(k > 0, state, -state)
+
+    first = np.arange(1.0, 3.0)
+    state, found = hosted.scan(step, first, num)
+    np.testing.assert_array_equal(state, first + 2 * (2**num - 1))
+    expected = [(1 if k else -1) * (first + 2 * (2**k - 1)) for k in range(num)]
+    np.testing.assert_array_equal(found, expected)
+    assert isinstance(found, np.ndarray)
+    traced = jax.jit(partial(hosted.scan, step, num=num))(state=jnp.asarray(first))
+    np.testing.assert_array_equal(traced[0], state)
+    np.testing.assert_array_equal(traced[1], found)
+
+
+@pytest.mark.parametrize(
+    "spec", ["k,kij->ij", "ij,jk,kl->il", "bp,kpq,bq->bk", "p,p->", "jpab,pq,jqab->jab"]
+)
+def test_contractions_are_those_of_einsum(spec):
+    rng = np.random.default_rng(0)
+    sizes = dict(zip("abijklpq", (2, 3, 4, 5, 2, 3, 2, 4), strict=True))
+    inputs = spec.split("->")[0].split(",")
+    arrays = [rng.normal(size=[sizes[name] for name in names]) for names in inputs]
+    found = hosted.contract(spec, *arrays)
+    np.testing.assert_array_equal(found, np.einsum(spec, *arrays))
+    traced = jax.jit(partial(hosted.contract, spec))(*map(jnp.asarray, arrays))
+    np.testing.assert_allclose(traced, found, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3)])
+def test_running_sums(shape):
+    values = np.arange(np.prod(shape), dtype=float).reshape(shape) - 1
+    found = hosted.running_sums(values)
+    np.testing.assert_array_equal(found[..., 0], 0)
+    np.testing.assert_array_equal(found[..., 1:], np.cumsum(values, -1))
+    np.testing.assert_array_equal(jax.jit(hosted.running_sums)(values), found)
+
+
+def test_take():
+    values = np.arange(6.0).reshape(2, 3)
+    for axis, k in ((0, 1), (-1, 2)):
+        expected = hosted.take(values, k, axis)
+        np.testing.assert_array_equal(expected, values.take(k, axis))
+        traced = jax.jit(hosted.take, static_argnums=2)(jnp.asarray(values), k, axis)
+        np.testing.assert_array_equal(traced, expected)
 
 
 @pytest.mark.parametrize("condition", [False, True])
