@@ -19,7 +19,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.physics import Physics, fit_physics
 from lisdd_jax.default.settling import Settled
-from lisdd_jax.default.survey import Known, Survey
+from lisdd_jax.default.survey import Known, Survey, judge_law
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import namespace, to_host
 from lisdd_jax.results import Diagnosis
@@ -94,14 +94,16 @@ def _shift_of_unnoticed(exactness: ExactnessTest) -> Any:
     return weight * shift[:, None] * shift[None]
 
 
-def _fit_law(task: Task, stands: Standing, final: Final, blocks: bool) -> Physics:
+def _fit_law(
+    task: Task, exact: ExactnessTest, stands: Standing, final: Final, blocks: bool
+) -> Physics:
     """The physics, with what dependence, scatter and unnoticed changes add to its errors."""
     survey, depend = task.survey, task.state.look.dependence
     xp = namespace(survey.variance)
     noise = survey.fits._replace(variance=survey.fits.variance / depend.rows)
     variance = survey.variance / depend.shown
     law = fit_physics(final.law, noise, stands.scatter, variance, blocks, task.layout)
-    shift = xp.where(stands.certified, 0.0, _shift_of_unnoticed(survey.exactness))
+    shift = xp.where(stands.certified, 0.0, _shift_of_unnoticed(exact))
     return law._replace(covariance=law.covariance + shift)
 
 
@@ -130,12 +132,18 @@ def _share_of_rival(task: Task, stands: Standing, settled: Settled) -> Any:
 
 
 def _judge(
-    task: Task, stands: Standing, form: ChosenForm, everywhere: Everywhere, share: Any, size: Any
+    task: Task,
+    exact: ExactnessTest,
+    stands: Standing,
+    form: ChosenForm,
+    everywhere: Everywhere,
+    share: Any,
+    size: Any,
 ) -> Any:
     """The verdict."""
     survey, state = task.survey, task.state
     xp = namespace(survey.variance)
-    place, fits, exact, depend = survey.place, survey.fits, survey.exactness, state.look.dependence
+    place, fits, depend = survey.place, survey.fits, state.look.dependence
     initial = to_host(task.live.initial) / to_host(task.live.unit)
     spread = outcome.explained_spread(
         survey.gram, fits.num_rows, initial + stands.theta, task.layout
@@ -231,7 +239,8 @@ def conclude(
 ) -> Diagnosis:
     """From sums to results."""
     survey, floor = task.survey, task.state.floor
-    law = _fit_law(task, stands, final, data.block is not None)
+    exact = judge_law(survey, task.state, task.layout)
+    law = _fit_law(task, exact, stands, final, data.block is not None)
     explained = _explain(task, stands, form, settled, final, law)
     mapped = outcome.map_cells(
         final.map_all, final.map_law, final.map_rows[:, 1], law.theta, floor, task.layout
@@ -248,7 +257,7 @@ def conclude(
     found = Findings(
         look=task.state.look,
         place=survey.place,
-        exactness=survey.exactness,
+        exactness=exact,
         scatter=size,
         variance=survey.variance,
         certified=stands.certified,
@@ -265,7 +274,7 @@ def conclude(
         tests=explained.tests,
         log_p=to_host(tails),
         supports=explained.chosen,
-        verdict=_judge(task, stands, form, explained.everywhere, share, size),
+        verdict=_judge(task, exact, stands, form, explained.everywhere, share, size),
         status=status,
     )
     num_rows = to_host(task.live.num_rows)

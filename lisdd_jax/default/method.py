@@ -38,7 +38,6 @@ from lisdd_jax.default.survey import (
     revive_survey,
     survey_cells,
     weights_of_cells,
-    with_exactness,
 )
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.compilation import compiled
@@ -181,8 +180,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     region, settled, form = _find_regions(task, stands)
     if not known:
         gram, count = rows.sum_kept_rows(live, look.cells, keep)
-        survey = revive_survey(survey, gram, count, state, layout)
-    task = task._replace(survey=with_exactness(survey, state, layout))
+        task = task._replace(survey=revive_survey(survey, gram, count, state, layout))
     weights = weights_of_cells(task.survey, state)
     final = to_host(
         sum_final(live, look, region, settled, stands.theta, weights, layout, data.num_cells)

@@ -38,7 +38,6 @@ class Survey(NamedTuple):
       scale: ``(K,)`` noise scales of the cells for the bounds of outliers.
       variance: of the noise on the clean cells.
       costs: of descriptions of the cells.
-      exactness: the test that the law holds exactly; None until ``with_exactness``.
       gram: ``(K, m, m)`` sums of products of all columns.
     """
 
@@ -48,7 +47,6 @@ class Survey(NamedTuple):
     scale: Any
     variance: Any
     costs: Costs
-    exactness: ExactnessTest | None
     gram: Any
 
 
@@ -114,14 +112,13 @@ def revive_survey(
     )
 
 
-def with_exactness(survey: Survey, known: Known, layout: ColumnLayout) -> Survey:
-    """The survey with the test that the law holds exactly."""
+def judge_law(survey: Survey, known: Known, layout: ColumnLayout) -> ExactnessTest:
+    """Test that the law holds exactly."""
     depend = known.look.dependence
     inflation, size = depend.wide / depend.shown, layout.num_physics
-    found = test_exactness(
+    return test_exactness(
         survey.gram, survey.fits, survey.noise, size, inflation, known.negligible
     )
-    return survey._replace(exactness=found)
 
 
 def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> Survey:
@@ -152,4 +149,4 @@ def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> S
     variance = (clean * plain.variance).sum() / xp.maximum(clean.sum(), 1)
     scale = medians.middle_of_three(xp.sqrt(plain.variance), look.cells.num)
     scale = xp.maximum(scale, look.scale)
-    return Survey(fits, noise, place, scale, variance, costs, None, gram)
+    return Survey(fits, noise, place, scale, variance, costs, gram)

@@ -8,7 +8,7 @@ from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.default.dependence import RowDependence
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.local_fits import add_direction, fit_every_cell
-from lisdd_jax.default.survey import Known, survey_cells, with_exactness
+from lisdd_jax.default.survey import Known, judge_law, survey_cells
 
 NUM_CELLS = 8
 SIZES = (30,) * NUM_CELLS
@@ -39,10 +39,12 @@ def curved(size):
 
 
 def surveyed(rows, **changes):
-    state = known(**changes)
-    return with_exactness(
-        survey_cells(rows.gram, rows.count, state, rows.layout), state, rows.layout
-    )
+    return survey_cells(rows.gram, rows.count, known(**changes), rows.layout)
+
+
+def judged(rows, **changes):
+    """The test that the law holds exactly."""
+    return judge_law(surveyed(rows, **changes), known(**changes), rows.layout)
 
 
 def beyond(rows):
@@ -112,9 +114,10 @@ def test_scales_are_the_middle_of_three_and_no_less_than_that_of_all():
 
 def test_dependence_makes_the_means_of_cells_less_certain():
     rows = cell_rows(5, SIZES, change=curved(1.0))
-    plain, found = surveyed(rows), surveyed(rows, rows_as_one=3.0, wide=4.0, shown=0.8)
+    changes = {"rows_as_one": 3.0, "wide": 4.0, "shown": 0.8}
+    plain, found = surveyed(rows), surveyed(rows, **changes)
     np.testing.assert_allclose(found.fits.variance, plain.fits.variance * 3.0 / 0.8, rtol=1e-12)
-    assert found.exactness.statistic == pytest.approx(plain.exactness.statistic * 0.8 / 4.0)
+    assert judged(rows, **changes).statistic == pytest.approx(judged(rows).statistic * 0.8 / 4.0)
     assert found.place.gain < plain.place.gain
     # The noise itself is what it is.
     expected = np.mean(plain.fits.variance[found.place.clean])
@@ -124,7 +127,8 @@ def test_dependence_makes_the_means_of_cells_less_certain():
 def test_place_and_exactness_are_those_of_their_modules():
     rows = cell_rows(6, SIZES, change=curved(1.0))
     negligible = 0.2
-    found = surveyed(rows, negligible=negligible, trusted=(3,))
+    changes = {"negligible": negligible, "trusted": (3,)}
+    found = surveyed(rows, **changes)
     plain, noise, _ = fit_every_cell(rows.gram, rows.count, 1e-12, 2, FULL)
     scatter = 30 * negligible**2 / (4 * np.mean(plain.variance))
     costs = description.prepare_costs(found.fits, scatter)
@@ -136,7 +140,7 @@ def test_place_and_exactness_are_those_of_their_modules():
     assert found.place.gain == pytest.approx(place.gain, rel=1e-9)
     assert found.place.clean[3]
     exact = exactness.test_exactness(rows.gram, plain, noise, 2, 1.0, negligible)
-    assert found.exactness.log_p_value == pytest.approx(exact.log_p_value)
+    assert judged(rows, **changes).log_p_value == pytest.approx(exact.log_p_value)
     assert found.gram is rows.gram
 
 
@@ -144,6 +148,7 @@ def test_traced_alike():
     rows = cell_rows(3, SIZES, change=curved(1.5))
 
     def every(gram, count, known):
-        return with_exactness(survey_cells(gram, count, known, rows.layout), known, rows.layout)
+        survey = survey_cells(gram, count, known, rows.layout)
+        return survey, judge_law(survey, known, rows.layout)
 
     assert_traced_alike(every, rows.gram, rows.count, known(negligible=0.1, trusted=(0,)))
