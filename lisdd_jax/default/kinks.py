@@ -27,14 +27,11 @@ _LEVEL, _VANISHING = 0.9, 0.2
 """Shares of its root mean square that a correction has at an end up to which it is level, and at
 one where it vanishes: a parabola from zero has less than that over its first third."""
 
-_CURVED = 0.05
-"""Share of the residual sum that a correction which vanishes may save over a kink: a curve that
-grows from zero describes its beginning no better than a hinge, and the rows far from there better.
-"""
-
-_BEYOND_LEVEL = 3.0
-"""Parameters that a kink has beyond a level correction (a slope, its place on either side and its
-width for one level), each of which costs ``log n`` variances (Schwarz)."""
+_FURTHER = 3.0
+"""Parameters at ``log n`` variances each (Schwarz). A kink has so many beyond a level correction: a
+slope, its place on either side and its width for one level. And so many may a correction that
+vanishes save: a curve that grows from zero describes its beginning no better than a hinge does,
+and the rows far from there better."""
 
 _NUM_PLACES = 96
 _SOFTNESS = np.array([0.0, 0.04, 0.08, 0.16, 0.32])
@@ -230,8 +227,8 @@ def fit_kinks(
     variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
     variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)
     price = variance * jnp.log(count)
-    by_terms = whole[9] * jnp.where(height < _VANISHING, 1 + _CURVED, 1.0)
-    by_terms = by_terms - jnp.where(height > _LEVEL, _BEYOND_LEVEL * price, 0.0)
+    further = jnp.where(height < _VANISHING, 1.0, jnp.where(height > _LEVEL, -1.0, 0.0))
+    by_terms = whole[9] + further * _FURTHER * price
     # Schwarz: a jump has one parameter more, and a kink is what most laws end with.
     is_kink = (best <= jnp.minimum(jump, by_terms) + price) & spans.present[None]
     cut = best + _KINK_95 * variance

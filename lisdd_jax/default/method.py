@@ -8,7 +8,7 @@ References:
   docs/method.md, section 3 and algorithm 2.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ from lisdd_jax.default.survey import (
     survey_cells,
     weights_of_cells,
 )
-from lisdd_jax.numerics import tolerances
+from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
@@ -47,8 +47,9 @@ from lisdd_jax.results import Diagnosis
 _NUM_PASSES = 3
 """Places sought, each on the rows that the law of the last one keeps; the rows repeat after one."""
 
-_NUM_TURNS = 3
-"""Moves of the ends, each with the terms chosen after the last; they repeat after one or two."""
+_NUM_TURNS, _NUM_LAWS = 3, 2
+"""Moves of the ends, each with the terms chosen after the last; they repeat after one or two. Then
+they are made again about the law of the rows outside."""
 
 
 def _repeat_until_settled(
@@ -82,6 +83,36 @@ def _repeat_until_settled(
     return result, keep, ~moved
 
 
+def _law_outside(sums: Sums, theta: Any, layout: ColumnLayout) -> Any:
+    """Least squares on rows of the law outside of the regions; ``theta (p,)`` where undefined."""
+    xp = namespace(theta)
+    gram = sums.gram[-1].sum(0)
+    physics = layout.physics
+    law = small_systems.solve(
+        gram[physics, physics], gram[physics, -1], tolerances.gram(gram.dtype)
+    )
+    return xp.where(xp.all(law.independent), law.solution, theta)
+
+
+class _Turned(NamedTuple):
+    """Where a turn leads.
+
+    Attributes:
+      placed, form: ends and terms about the law ``theta (p,)``.
+      outside: ``(p,)`` the law of the rows outside of the ends.
+    """
+
+    placed: Placed
+    form: ChosenForm
+    theta: Any
+    outside: Any
+
+    @property
+    def next(self) -> tuple[Any, Any, tuple[Any, Any]]:
+        """Columns, whether they are shared, and ends to begin the next turn with."""
+        return self.form.use, self.form.shared, (self.placed.start, self.placed.stop)
+
+
 def _find_form(
     ordered: Ordered,
     region: OpenRegions,
@@ -91,8 +122,12 @@ def _find_form(
     members: Any,
     layout: ColumnLayout,
     config: Config,
-) -> tuple[Placed, ChosenForm]:
-    """Move the ends and choose the terms by turns, from the regions' own changes of the law on."""
+) -> _Turned:
+    """Move the ends and choose the terms by turns, from the regions' own changes of the law on.
+
+    The law ``theta (p,)`` is that of the clean cells, which hold rows of the regions where an end
+    lies within a cell. Once the turns have settled it is that of the rows outside, and they go on.
+    """
     xp = namespace(variance)
     present = xp.any(members, -1)
     start = about_law(to_host(sums).gram[:-1].sum(1), theta, layout)
@@ -100,32 +135,39 @@ def _find_form(
     none = xp.zeros((len(present), layout.num_terms), bool)
     use = xp.concatenate([change, none], 1) & present[:, None]
 
-    def turn(use: Any, shared: Any, begin: Any) -> tuple[Placed, ChosenForm]:
-        placed, sums = rows.move_ends(ordered, region, use, shared, begin)
+    def turn(theta: Any, use: Any, shared: Any, begin: Any) -> _Turned:
+        placed, sums = rows.move_ends(ordered, region, theta, use, shared, begin, layout)
+        sums = to_host(sums)
         settings = (layout, config.max_terms, config.tolerance)
-        return placed, choose_form(to_host(sums), theta, present, variance, *settings)
+        form = choose_form(sums, theta, present, variance, *settings)
+        outside = xp.where(xp.any(present), _law_outside(sums, theta, layout), theta)
+        return _Turned(placed, form, theta, outside)
 
     begin = (region.spans.start, region.spans.stop)
     shared = xp.zeros((), bool)
     if xp is np:
-        for _ in range(_NUM_TURNS):
-            placed, form = turn(use, shared, begin)
-            before = (use, shared, *begin)
-            use, shared, begin = form.use, form.shared, (placed.start, placed.stop)
-            # What begins as it ended would end so again.
-            if all(map(np.array_equal, before, (use, shared, *begin))):
-                break
-        return placed, form
+        for _ in range(_NUM_LAWS):
+            for _ in range(_NUM_TURNS):
+                found = turn(theta, use, shared, begin)
+                before = (use, shared, *begin)
+                use, shared, begin = found.next
+                # What begins as it ended would end so again.
+                if all(map(np.array_equal, before, (use, shared, *begin))):
+                    break
+            theta = found.outside
+        return found
 
-    def body(_: int, state: Any) -> Any:
-        use, shared, begin, _, _ = state
-        placed, form = turn(use, shared, begin)
-        return form.use, form.shared, (placed.start, placed.stop), placed, form
+    def body(step: jax.Array, state: Any) -> Any:
+        found = turn(*state[:4])
+        last = step % _NUM_TURNS == _NUM_TURNS - 1
+        return jnp.where(last, found.outside, found.theta), *found.next, found
 
     empty = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(turn, use, shared, begin)
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
+        jax.eval_shape(turn, theta, use, shared, begin),
     )
-    return lax.fori_loop(0, _NUM_TURNS, body, (use, shared, begin, *empty))[3:]
+    state = (theta, use, shared, begin, empty)
+    return lax.fori_loop(0, _NUM_LAWS * _NUM_TURNS, body, state)[4]
 
 
 @compiled
@@ -177,7 +219,8 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     survey, keep, repeats = _repeat_until_settled(work, look.keep, known)
     task = Task(live, ordered, look, keep, repeats, state, survey, layout, config)
     stands = _take_regions(task)
-    region, settled, form = _find_regions(task, stands)
+    region, settled, form, theta = _find_regions(task, stands)
+    stands = stands._replace(theta=theta)
     if not known:
         gram, count = rows.sum_kept_rows(live, look.cells, keep)
         task = task._replace(survey=revive_survey(survey, gram, count, state, layout))
@@ -215,22 +258,15 @@ def _take_regions(task: Task) -> Standing:
     )
 
 
-def _find_regions(task: Task, stands: Standing) -> tuple[OpenRegions, Settled, ChosenForm]:
-    """Open the regions, find their terms and ends, and settle which rows serve what."""
+def _find_regions(task: Task, stands: Standing) -> tuple[OpenRegions, Settled, ChosenForm, Any]:
+    """Open the regions, find their terms and ends and the law beside them, and settle which rows
+    serve what."""
     survey = task.survey
-    ordered, cells, layout = task.ordered, task.look.cells, task.layout
+    ordered, look, layout = task.ordered, task.look, task.layout
+    variance, members = survey.variance, stands.members
     region, sums = rows.open_regions(
-        ordered,
-        cells,
-        stands.members,
-        task.keep,
-        stands.theta,
-        survey.scale,
-        survey.variance,
-        layout,
+        ordered, look.cells, members, stands.clean, task.keep, survey.scale, variance
     )
-    placed, form = _find_form(
-        ordered, region, sums, stands.theta, survey.variance, stands.members, layout, task.config
-    )
-    settled = settle(ordered, task.look, region, placed, stands.clean, survey.variance)
-    return region, settled, form
+    found = _find_form(ordered, region, sums, stands.theta, variance, members, layout, task.config)
+    settled = settle(ordered, look, region, found.theta, found.placed, variance, layout)
+    return region, settled, found.form, found.theta

@@ -44,11 +44,11 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     ordered = order_rows.ahead(key, data, order)
     look = first_look.look.ahead(ordered, layout)
     region, _ = rows.open_regions.ahead(
-        ordered, look.cells, members, look.keep, law, cells, variance, layout
+        ordered, look.cells, members, flags, look.keep, cells, variance
     )
     begin = (region.spans.start, region.spans.stop)
-    placed, _ = rows.move_ends.ahead(ordered, region, use, yes, begin)
-    settled = settle.ahead(ordered, look, region, placed, flags, variance)
+    placed, _ = rows.move_ends.ahead(ordered, region, law, use, yes, begin, layout)
+    settled = settle.ahead(ordered, look, region, law, placed, variance, layout)
     method.rounding_variance.ahead(data, ordered, look.keep)
     rows.sum_kept_rows.ahead(ordered, look.cells, look.keep)
     rows.keep_near_law.ahead(ordered, look, law, flags, cells, layout)

@@ -67,39 +67,43 @@ class OpenRegions(NamedTuple):
 
     Attributes:
       spans: runs of cells.
-      residual: ``(n,)`` of the law.
+      sound: ``(n,)`` bool, rows of the law's cells, or such that ends may take.
       bound: ``(n,)`` residual at which squares are cut off.
       weight: ``(n,)`` 1 for kept rows.
       bonus: gain granted to an end at the end of the axis.
     """
 
     spans: Spans
-    residual: jax.Array
+    sound: jax.Array
     bound: jax.Array
     weight: jax.Array
     bonus: jax.Array
 
 
-@compiled(static_argnames=("layout",))
+@compiled
 @full_precision
 def open_regions(
     rows: Ordered,
     cells: SortedCells,
     members: jax.Array,
+    clean: jax.Array,
     keep: jax.Array,
-    theta: jax.Array,
     scale: jax.Array,
     variance: jax.Array,
-    layout: ColumnLayout,
 ) -> tuple[OpenRegions, Sums]:
-    """Runs of cells ``members (R, K)`` as regions, and the sums over their rows."""
+    """Runs of cells ``members (R, K)`` as regions, and the sums over their rows.
+
+    ``clean (K,)`` are the cells of the law.
+    """
     spans = ends.spans_of_runs(members, cells)
+    window = ends.inside(spans, spans.low, spans.high, rows.axis.shape[0])
+    sound = jnp.append(clean, False)[cells.of_row] | jnp.any(window, axis=0)
     bound = outliers.CUT * medians.per_row(scale, cells.of_row)
     count = jnp.maximum(rows.num_rows, 2).astype(rows.axis.dtype)
     # Schwarz: an end inside the axis is a parameter that a region up to its end does not have.
     bonus = 2 * jnp.log(count) * variance
     weight = jnp.where(keep, 1.0, 0.0).astype(rows.axis.dtype)
-    region = OpenRegions(spans, residual_of(rows, theta, layout), bound, weight, bonus)
+    region = OpenRegions(spans, sound, bound, weight, bonus)
     return region, _sum_regions(rows, region, spans.start, spans.stop)
 
 
@@ -120,23 +124,29 @@ def _sum_regions(rows: Ordered, region: OpenRegions, start: jax.Array, stop: jax
     inside = ends.inside(region.spans, start, stop, rows.axis.shape[0])
     most = inside.shape[0]
     slot = jnp.where(jnp.any(inside, 0), jnp.argmax(inside, 0), most).astype(jnp.int32)
-    part = jnp.where(region.weight > 0, 2 * slot + rows.fold, 2 * most + 2)
+    counts = (region.weight > 0) & (jnp.any(inside, 0) | region.sound)
+    part = jnp.where(counts, 2 * slot + rows.fold, 2 * most + 2)
     return fold_sums(rows, part, most, None)
 
 
-@compiled
+@compiled(static_argnames=("layout",))
 @full_precision
 def move_ends(
     rows: Ordered,
     region: OpenRegions,
+    theta: jax.Array,
     use: jax.Array,
     shared: jax.Array,
     begin: tuple[jax.Array, jax.Array],
+    layout: ColumnLayout,
 ) -> tuple[Placed, Sums]:
-    """Move the ends for a correction in the columns ``use (R, q + L)``, and sum the new regions."""
+    """Move the ends for a correction in the columns ``use (R, q + L)``, and sum the new regions.
+
+    Beside them come the sums over the rows of the law ``theta (p,)`` that are left.
+    """
     placed = ends.place_ends(
         rows.columns[:-1],
-        region.residual,
+        residual_of(rows, theta, layout),
         region.weight,
         region.bound,
         use,

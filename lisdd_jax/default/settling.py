@@ -10,8 +10,9 @@ from lisdd_jax.default.cells import MOST_CELLS
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.kinks import Kinks, fit_kinks
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
-from lisdd_jax.default.rows import OpenRegions
+from lisdd_jax.default.rows import OpenRegions, residual_of
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 
@@ -74,9 +75,9 @@ def _place_on_axis(
     return position, place, jnp.where(known[..., None], interval, jnp.nan), kink
 
 
-def _corrected(region: OpenRegions, correction: jax.Array, inside: jax.Array) -> jax.Array:
+def _corrected(residual: jax.Array, correction: jax.Array, inside: jax.Array) -> jax.Array:
     """What corrections ``(R, n)`` of rows ``inside (R, n)`` leave of the residuals."""
-    return region.residual - jnp.sum(jnp.where(inside, correction, 0.0), axis=0)
+    return residual - jnp.sum(jnp.where(inside, correction, 0.0), axis=0)
 
 
 def _doubtful(
@@ -103,32 +104,35 @@ def _height(correction: jax.Array, inside: jax.Array, placed: Placed) -> jax.Arr
     return jnp.abs(there) / jnp.sqrt(jnp.where(square > 0, square, 1.0))[None]
 
 
-@compiled
+@compiled(static_argnames=("layout",))
 @full_precision
 def settle(
     rows: Ordered,
     look: FirstLook,
     region: OpenRegions,
+    theta: jax.Array,
     placed: Placed,
-    clean: jax.Array,
     variance: jax.Array,
+    layout: ColumnLayout,
 ) -> Settled:
     """Intervals of the ends, jumps or kinks, and the rows of the law.
 
     Args:
       rows, look, region, placed: what was found.
-      clean: ``(K,)`` bool.
+      theta: ``(p,)`` the law.
       variance: of the noise.
+      layout: columns.
     """
     spans, num = region.spans, rows.axis.shape[0]
     inflation = look.dependence.rows
+    residual = residual_of(rows, theta, layout)
     jumps = ends.jump_intervals(placed.gain, placed, spans, variance * inflation)
     correction = placed.coefficients @ rows.columns[:-1]
     begun = ends.inside(spans, placed.start, placed.stop, num)
     kinks = fit_kinks(
         rows.axis,
-        region.residual,
-        _corrected(region, correction, begun),
+        residual,
+        _corrected(residual, correction, begun),
         _height(correction, begun, placed),
         region.weight,
         spans,
@@ -141,11 +145,9 @@ def settle(
     inside = jnp.any(own, axis=0)
     soft = jnp.where(kink, kinks.softness, 0.0)
     doubtful = _doubtful(rows, spans, place, interval, soft)
-    window = jnp.any(ends.inside(spans, spans.low, spans.high, num), axis=0)
-    sound = jnp.append(clean, False)[look.cells.of_row]
     kept = region.weight > 0
     used = look.cells.of_row < MOST_CELLS
-    far = used & ~kept & (jnp.abs(_corrected(region, correction, own)) > region.bound)
+    far = used & ~kept & (jnp.abs(_corrected(residual, correction, own)) > region.bound)
     slot = jnp.where(inside, jnp.argmax(own, axis=0), own.shape[0]).astype(jnp.int32)
     return Settled(
         lower=place[0],
@@ -155,7 +157,7 @@ def settle(
         is_kink=kink,
         softness=soft,
         slot=slot,
-        law=kept & ~doubtful & ~inside & (sound | window),
+        law=kept & ~doubtful & ~inside & region.sound,
         num_rows=jnp.sum(own, axis=1, dtype=jnp.int32),
         outlier=jnp.zeros(num, bool).at[rows.order].set(far),
     )

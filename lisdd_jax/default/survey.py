@@ -116,9 +116,7 @@ def judge_law(survey: Survey, known: Known, layout: ColumnLayout) -> ExactnessTe
     """Test that the law holds exactly."""
     depend = known.look.dependence
     inflation, size = depend.wide / depend.shown, layout.num_physics
-    return test_exactness(
-        survey.gram, survey.fits, survey.noise, size, inflation, known.negligible
-    )
+    return test_exactness(survey.gram, survey.fits, survey.noise, size, inflation, known.negligible)
 
 
 def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> Survey:

@@ -38,7 +38,8 @@ class Stages(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def stages():
-    """The passes up to open regions, the law being the truth and the region the last cells."""
+    """The passes up to open regions: the law is the truth, the region the last cells, and the
+    first cell neither."""
     source = table()
     trusted = source.axis < 3
     arrays = dataset.check_arguments(*source, num_cells=8, mask=MASK, trusted=trusted)
@@ -52,8 +53,16 @@ def stages():
     members = np.zeros((4, MOST_CELLS), bool)
     members[0] = np.asarray(look.places)[:-1] >= 6.5
     members[0, int(look.cells.num) :] = False
+    clean = np.asarray(look.places)[:-1] < 6.5
+    clean[0] = False
     scale = jnp.full(MOST_CELLS, look.scale)
     region, sums = rows.open_regions(
-        ordered, look.cells, jnp.asarray(members), look.keep, theta, scale, look.scale**2, LAYOUT
+        ordered,
+        look.cells,
+        jnp.asarray(members),
+        jnp.asarray(clean),
+        look.keep,
+        scale,
+        look.scale**2,
     )
     return Stages(ordered, look, theta, region, sums)

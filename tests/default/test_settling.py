@@ -18,10 +18,18 @@ def settled():
     use[0, 0] = True
     begin = (found.region.spans.start, found.region.spans.stop)
     placed, _ = rows.move_ends(
-        found.rows, found.region, jnp.asarray(use), jnp.zeros((), bool), begin
+        found.rows,
+        found.region,
+        found.theta,
+        jnp.asarray(use),
+        jnp.zeros((), bool),
+        begin,
+        passes.LAYOUT,
     )
-    clean = jnp.asarray(np.asarray(found.look.places)[:-1] < 6.5)
-    return settle(found.rows, found.look, found.region, placed, clean, found.look.scale**2)
+    variance = found.look.scale**2
+    return settle(
+        found.rows, found.look, found.region, found.theta, placed, variance, passes.LAYOUT
+    )
 
 
 def test_the_end_is_where_the_step_is():
