@@ -65,13 +65,16 @@ class HalfSums(NamedTuple):
 
 def _sum_halves(halves: jax.Array, num_rows: jax.Array) -> HalfSums:
     """Sums of halves ``(2, m, L + 1)`` of terms and residuals."""
-    unit = scaling.binary_unit(jnp.max(jnp.abs(halves[..., -1])))
-    halves = jnp.concatenate([halves[..., :-1], halves[..., -1:] / unit], -1)
+    # The largest magnitudes tell what a pass over all rows would: the unit, and what is not finite.
+    compressed = least_squares.compress_scaled(lax.stop_gradient(halves))
+    unit = scaling.binary_unit(jnp.max(compressed.largest[..., -1]))
+    units = jnp.ones(halves.shape[-1], halves.dtype).at[-1].set(unit)
+    halves = halves / units
     return HalfSums(
-        least_squares.compress(lax.stop_gradient(halves)),
+        compressed.factor * (compressed.units / units)[..., None, :],
         jnp.einsum("hni,hnj->hij", halves, halves),
         num_rows,
-        ~jnp.all(jnp.isfinite(halves)),
+        ~jnp.all(jnp.isfinite(compressed.largest)),
         unit,
     )
 
