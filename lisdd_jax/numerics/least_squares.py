@@ -36,6 +36,16 @@ class Compressed(NamedTuple):
         """The largest magnitudes, 1 for columns of zeros."""
         return jnp.where(self.largest > 0, self.largest, 1.0)
 
+    @classmethod
+    def of_triangle(cls, triangle: jax.Array, largest: jax.Array) -> "Compressed":
+        """From the factor of the columns themselves."""
+        return cls(triangle / cls(triangle, largest).units[..., None, :], largest)
+
+    @property
+    def triangle(self) -> jax.Array:
+        """The factor of the columns themselves."""
+        return self.factor * self.units[..., None, :]
+
 
 def compress(columns: jax.Array) -> jax.Array:
     """Triangular factor ``R`` with ``R' R = columns' columns``, by modified Gram-Schmidt on rows.
@@ -51,8 +61,7 @@ def compress(columns: jax.Array) -> jax.Array:
     Returns:
       ``(..., k, k)`` upper-triangular factor; a zero column where nothing is left.
     """
-    compressed = compress_scaled(columns)
-    return compressed.factor * compressed.units[..., None, :]
+    return compress_scaled(columns).triangle
 
 
 def compress_scaled(columns: jax.Array) -> Compressed:
