@@ -20,6 +20,11 @@ _LARGEST_UNROLLED = 3
 _LARGEST_UNROLLED_ROWS = 8
 
 
+def _units(largest: jax.Array) -> jax.Array:
+    """The largest magnitudes of columns, 1 for columns of zeros."""
+    return jnp.where(largest > 0, largest, 1.0)
+
+
 class Compressed(NamedTuple):
     """Triangular factor ``(..., k, k)`` of columns over their units, and the units ``(..., k)``.
 
@@ -33,13 +38,13 @@ class Compressed(NamedTuple):
 
     @property
     def units(self) -> jax.Array:
-        """The largest magnitudes, 1 for columns of zeros."""
-        return jnp.where(self.largest > 0, self.largest, 1.0)
+        """What the columns are divided by, ``(..., k)``."""
+        return _units(self.largest)
 
     @classmethod
     def of_triangle(cls, triangle: jax.Array, largest: jax.Array) -> "Compressed":
         """From the factor of the columns themselves."""
-        return cls(triangle / cls(triangle, largest).units[..., None, :], largest)
+        return cls(triangle / _units(largest)[..., None, :], largest)
 
     @property
     def triangle(self) -> jax.Array:
@@ -69,7 +74,7 @@ def compress_scaled(columns: jax.Array) -> Compressed:
     rest = along_rows(columns)
     num = rest.shape[-2]
     largest = greatest(jnp.abs(lax.stop_gradient(rest)))
-    rest = rest / jnp.where(largest > 0, largest, 1.0)[..., None]
+    rest = rest / _units(largest)[..., None]
     if num <= _LARGEST_UNROLLED_ROWS:
         rows = []
         for j in range(num):

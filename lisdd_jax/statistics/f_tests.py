@@ -145,7 +145,7 @@ def partial_f(basis: jax.Array, extra: jax.Array, response: jax.Array, mask: jax
     # No unit of the response changes the test, and squares in this one stay in range.
     unit = scaling.binary_unit(compressed.largest[-1])
     units = jnp.ones(columns.shape[1], columns.dtype).at[-1].set(unit)
-    columns = columns / units
+    columns = columns / units[None]
     factor = compressed.factor * (compressed.units / units)[None]
     target = factor[:, -1]
     fit = least_squares.orthogonalize(factor[:, :-1], target[:, None])
