@@ -1,18 +1,21 @@
-"""Replications per second of the whole published pipeline, against a plain NumPy/SciPy loop.
+"""Replications per second of the whole published pipeline, against plain NumPy/SciPy loops.
 
 Both sides get the same data, starts, subsample and halves, and run every stage twice
 (all rows, and split A with its test on split B). The peer is what a careful user would write: a
 loop over data sets on one core, `np.partition`, normal equations for all candidates at once,
-`scipy.stats` tails, `np.linalg.lstsq` per support. Both sides' results are compared.
+`scipy.stats` tails, `np.linalg.lstsq` per support. Both sides' results are compared. The same loop
+runs on all cores too, in a process for each, which are started and given their data beforehand.
 
     python benchmarks/pipeline_throughput.py [--replications N] [--rows N] [--float32]
 
-Both sides take turns, and every turn gives a ratio, since other work on the machine slows now one
-and now the other. Process CPU seconds are printed beside wall seconds for the same reason.
+The sides take turns, and every turn gives a ratio, since other work on the machine slows now one
+and now the other. Process CPU seconds are printed beside wall seconds for the same reason. Drawing
+the data alone, by the study's own generator, takes a turn as well.
 """
 
 import argparse
 import itertools
+import multiprocessing
 import os
 import platform
 import time
@@ -45,13 +48,15 @@ NUM_CANDIDATES, SUBSAMPLE = 10, 300
 METRICS = ("k", "c", "scale", "flags", "support", "statistic", "log_p")
 
 
+NAMES = ("design", "response", "axis", "features")
+
+
 def _pack(bits: Any, xp: Any) -> Any:
     return xp.sum(xp.where(bits, 2.0 ** xp.arange(len(bits)), 0.0))
 
 
 def ours(sample: Any, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
-    names = ("design", "response", "axis", "features")
-    arrays = {name: getattr(sample, name) for name in names}
+    arrays = {name: getattr(sample, name) for name in NAMES}
     arrays |= {"edges": runs.edges(), "mask": jnp.ones(len(sample.response), bool)}
     found = diagnosis.run(key, arrays, CONFIG.checked(sample.response.dtype))
     return {
@@ -63,6 +68,12 @@ def ours(sample: Any, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
         "statistic": found.test.statistic,
         "log_p": found.test.log_p_value,
     }
+
+
+def only_draw(sample: Any, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
+    """The data alone: the barrier has all arrays made, of which one number each is returned."""
+    arrays = jax.lax.optimization_barrier([getattr(sample, name) for name in NAMES])
+    return {name: part.ravel()[0] for name, part in zip(NAMES, arrays, strict=True)}
 
 
 # The random choices of one replication, so that the peer makes the same ones.
@@ -217,6 +228,48 @@ def peer(sample: dict[str, np.ndarray], choices: dict[str, Any]) -> np.ndarray:
     return np.array([*theta, scale, _pack(flagged, np), _pack(chosen, np), statistic, log_p], float)
 
 
+class PeerProcesses:
+    """The loop in as many processes as there are cores, each over a part of the inputs."""
+
+    def __init__(self, inputs: list[tuple[Any, Any]]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipes, self._processes = [], []
+        cores = os.cpu_count() or 1
+        for part in (inputs[i::cores] for i in range(cores)):
+            pipe, far_end = context.Pipe()
+            process = context.Process(target=_serve, args=(far_end, part), daemon=True)
+            process.start()
+            self._pipes.append(pipe)
+            self._processes.append(process)
+        for pipe in self._pipes:
+            pipe.recv()
+
+    def run(self) -> list[float]:
+        """One pass over all inputs: processor seconds of each process."""
+        for pipe in self._pipes:
+            pipe.send(None)
+        return [pipe.recv() for pipe in self._pipes]
+
+    def close(self) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.join()
+
+
+def _serve(pipe: Any, inputs: list[tuple[Any, Any]]) -> None:
+    """Run the loop over these inputs whenever asked; the first time unasked, to be warm."""
+    while True:
+        begin = time.process_time()
+        for pair in inputs:
+            peer(*pair)
+        pipe.send(time.process_time() - begin)
+        try:
+            pipe.recv()
+        except EOFError:
+            return
+
+
 def build(simulate: Any, evaluate: Any, key: jax.Array) -> Any:
     params = {"beta": np.array([0.2])}
     return build_program(Replication(simulate, evaluate), key, params, devices=jax.local_devices())
@@ -273,24 +326,28 @@ def compare(chunks: list[Any], expected: np.ndarray, replications: int) -> None:
         print(f"{name:10s} largest relative difference {largest}{note}")
 
 
-def report(ours: np.ndarray, data: np.ndarray, theirs: np.ndarray) -> None:
+def quartiles(ratios: np.ndarray) -> str:
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    return f"{middle:5.1f} ({low:.1f} to {high:.1f})"
+
+
+def report(turns: dict[str, np.ndarray]) -> None:
     """Print medians of the turns, and of the ratios of turns taken next to each other."""
-    for name, turns in (
-        ("this library", ours),
-        ("  of which simulating the data", data),
-        ("NumPy/SciPy, given the data", theirs),
-    ):
-        wall, cpu = 1e3 * np.median(turns, axis=0)
+    ours, data, one_core, all_cores = turns.values()
+    for name, seconds in turns.items():
+        wall, cpu = 1e3 * np.median(seconds, axis=0)
         print(f"{name:32s}{wall:7.2f} ms wall {cpu:7.2f} ms CPU per data set")
     cores = os.cpu_count() or 1
     for name, spent in (("with simulating", ours), ("data given to both", ours - data)):
-        by_wall = np.quantile(theirs[:, 0] / spent[:, 0], [0.5, 0.25, 0.75])
+        by_wall = quartiles(one_core[:, 0] / spent[:, 0])
         # What the ratio by wall time is where nothing else runs: replications fill all cores.
-        by_cpu = np.quantile(cores * theirs[:, 1] / spent[:, 1], [0.5, 0.25, 0.75])
-        print(
-            f"ratio, {name:20s} {by_wall[0]:5.1f} ({by_wall[1]:.1f} to {by_wall[2]:.1f}) by wall"
-            f" time, {by_cpu[0]:5.1f} ({by_cpu[1]:.1f} to {by_cpu[2]:.1f}) by CPU time and cores"
-        )
+        by_cpu = quartiles(cores * one_core[:, 1] / spent[:, 1])
+        print(f"one core over ours, {name:20s}{by_wall} by wall time, {by_cpu} by CPU and cores")
+        by_wall = quartiles(all_cores[:, 0] / spent[:, 0])
+        by_cpu = quartiles(all_cores[:, 1] / spent[:, 1])
+        print(f"all cores over ours, {name:20s}{by_wall} by wall time, {by_cpu} by CPU time")
+    by_wall, by_cpu = (quartiles(ours[:, k] / data[:, k]) for k in (0, 1))
+    print(f"ours over drawing the data {by_wall} by wall time, {by_cpu} by CPU time")
 
 
 def main() -> None:
@@ -308,19 +365,31 @@ def main() -> None:
         f" n = {options.rows}, {'float32' if options.float32 else 'float64'}"
     )
     key, simulate = jax.random.key(0), scenarios.oscillator(options.rows)
-    start, whole, data, theirs = Turns(), Turns(), Turns(), Turns()
+    start, whole, data, theirs, together = (Turns() for _ in range(5))
     program = start.take(1, lambda: build(simulate, ours, key))
-    only_data = build(simulate, lambda sample, key, **_: {"sum": sample.response.sum()}, key)
+    only_data = build(simulate, only_draw, key)
     inputs = peer_inputs(simulate, key, options.peer_replications, options.rows)
     print("compile and start {:.1f} s wall, {:.1f} s CPU".format(*start.seconds[0]))
     count = options.replications
     run_all(program, count)
+    run_all(only_data, count)
+    processes = PeerProcesses(inputs)
     for _ in range(options.turns):
         chunks = whole.take(count, lambda: run_all(program, count))
         # The peer is given its data; what it costs to simulate them is measured apart.
         data.take(count, lambda: run_all(only_data, count))
         expected = theirs.take(len(inputs), lambda: np.array([peer(*pair) for pair in inputs]))
-    report(whole.array(), data.array(), theirs.array())
+        spent = together.take(len(inputs), processes.run)
+        together.seconds[-1] = together.seconds[-1][0], sum(spent) / len(inputs)
+    processes.close()
+    report(
+        {
+            "this library": whole.array(),
+            "  of which drawing the data": data.array(),
+            "NumPy/SciPy on one core": theirs.array(),
+            "NumPy/SciPy on all cores": together.array(),
+        }
+    )
     compare(chunks, expected, count)
 
 

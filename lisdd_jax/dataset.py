@@ -73,7 +73,9 @@ class Dataset:
 
     def in_cells(self, chosen: jax.Array) -> jax.Array:
         """Rows ``(n,)`` in use that lie in the cells ``chosen (R,)``."""
-        return self.mask & jnp.append(chosen, False)[self.cell]
+        # Without the barrier what decides of a cell would be computed anew for every row.
+        chosen = jax.lax.optimization_barrier(jnp.append(chosen, False))
+        return self.mask & chosen[self.cell]
 
     def take(self, rows: jax.Array, used: jax.Array) -> "Dataset":
         """Some rows, in the same frame and cells.

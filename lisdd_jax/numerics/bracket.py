@@ -4,12 +4,20 @@ A bracket is narrowed by interpolation between its counts, and by halving in the
 where interpolation does not help: tied or very skewed values.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
-from lisdd_jax.numerics.float_order import from_integer, greatest, least, to_integer
+from lisdd_jax.numerics.float_order import (
+    from_integer,
+    greatest,
+    integer_type,
+    least,
+    to_integer,
+)
 
 # Beyond these the data are tied or very skewed, and snapping to data values is faster.
 _MAX_INTERPOLATIONS = 12
@@ -27,12 +35,51 @@ class Bracket(NamedTuple):
     num_passes: jax.Array
 
 
-def count_pair(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """How many are True in each of two masks; packed in one integer they cost one pass."""
-    if first.shape[0] >= 1 << 15:
+def _pack(bracket: Bracket) -> jax.Array:
+    """A bracket as integers of the width of its floats, which hold them bit by bit."""
+    kind = integer_type(bracket.lower.dtype)
+    ends = (lax.bitcast_convert_type(end, kind) for end in (bracket.lower, bracket.upper))
+    counts = (part.astype(kind) for part in bracket[2:])
+    return jnp.stack([*ends, *counts])
+
+
+def _unpack(packed: jax.Array, dtype: jnp.dtype) -> Bracket:
+    lower, upper = (lax.bitcast_convert_type(end, dtype) for end in packed[:2])
+    return Bracket(lower, upper, *(count.astype(jnp.int32) for count in packed[2:]))
+
+
+def narrow_while(
+    goes_on: Callable[[Bracket], jax.Array], narrow: Callable[[Bracket], Bracket], start: Bracket
+) -> Bracket:
+    """``lax.while_loop`` over a bracket.
+
+    It is one array there: on CPU a pass over some thousand values costs no more than the kernels
+    that every part of a bracket would have of its own.
+    """
+    dtype = start.lower.dtype
+    packed = lax.while_loop(
+        lambda packed: goes_on(_unpack(packed, dtype)),
+        lambda packed: _pack(narrow(_unpack(packed, dtype))),
+        _pack(start),
+    )
+    return _unpack(packed, dtype)
+
+
+def count_pair(
+    first: jax.Array, second: jax.Array, dtype: jnp.dtype
+) -> tuple[jax.Array, jax.Array]:
+    """How many are True in each of two masks; packed in one integer they cost one pass.
+
+    Integers as wide as the floats of type ``dtype`` that were compared keep the loop vectorised.
+    """
+    kind = integer_type(dtype)
+    shift = 15 if kind.itemsize == 4 else 31
+    if first.shape[0] >= 1 << shift:
         return jnp.sum(first, dtype=jnp.int32), jnp.sum(second, dtype=jnp.int32)
-    packed = jnp.sum(jnp.where(first, 1, 0) + jnp.where(second, 1 << 15, 0), dtype=jnp.int32)
-    return packed & ((1 << 15) - 1), packed >> 15
+    none, one, other = (jnp.asarray(value, kind) for value in (0, 1, 1 << shift))
+    packed = jnp.sum(jnp.where(first, one, none) + jnp.where(second, other, none), dtype=kind)
+    count = packed & (other - 1), packed >> shift
+    return count[0].astype(jnp.int32), count[1].astype(jnp.int32)
 
 
 def _narrow(bracket: Bracket, k: jax.Array, threshold: jax.Array, count: jax.Array) -> Bracket:
@@ -51,7 +98,9 @@ def narrow_two(
     bracket: Bracket, values: jax.Array, k: jax.Array, first: jax.Array, second: jax.Array
 ) -> Bracket:
     """Close in by the counts at two thresholds, in one pass over the values."""
-    count_first, count_second = count_pair(values <= first, values <= second)
+    first, second = lax.optimization_barrier(jnp.stack([first, second]))
+    masks = values <= first, values <= second
+    count_first, count_second = count_pair(*masks, values.dtype)
     bracket = _narrow(bracket, k, first, count_first)
     bracket = _narrow(bracket, k, second, count_second)
     return bracket._replace(num_passes=bracket.num_passes + 1)
@@ -122,7 +171,7 @@ def snap(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
 def whole_bracket(values: jax.Array) -> tuple[Bracket, jax.Array]:
     """The range of the finite values, with their count; and whether no value is NaN."""
     n = values.shape[0]
-    num_finite, num_infinite = count_pair(values < jnp.inf, values == jnp.inf)
+    num_finite, num_infinite = count_pair(values < jnp.inf, values == jnp.inf, values.dtype)
     below = from_integer(to_integer(least(values)) - 1, values.dtype)
     largest = greatest(values, values < jnp.inf)
     bracket = Bracket(below, largest, jnp.int32(0), num_finite, jnp.int32(0))

@@ -9,17 +9,18 @@ import jax.numpy as jnp
 from jax import lax
 
 
-def _integer(dtype: jnp.dtype) -> jnp.dtype:
+def integer_type(dtype: jnp.dtype) -> jnp.dtype:
+    """The integers as wide as a type of floats."""
     return jnp.dtype(jnp.int32 if dtype == jnp.float32 else jnp.int64)
 
 
 def _smallest_normal(dtype: jnp.dtype) -> jax.Array:
-    return lax.bitcast_convert_type(jnp.finfo(dtype).tiny, _integer(dtype))
+    return lax.bitcast_convert_type(jnp.finfo(dtype).tiny, integer_type(dtype))
 
 
 def _to_exact(values: jax.Array) -> jax.Array:
     """Integers in the order of floats, one for each float."""
-    bits = lax.bitcast_convert_type(values, _integer(values.dtype))
+    bits = lax.bitcast_convert_type(values, integer_type(values.dtype))
     magnitude = bits & jnp.iinfo(bits.dtype).max
     return jnp.where(bits < 0, -magnitude, magnitude)
 
@@ -41,16 +42,16 @@ def to_integer(values: jax.Array) -> jax.Array:
 
 def from_integer(place: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """The float of such an integer."""
-    place = place.astype(_integer(dtype))
+    place = place.astype(integer_type(dtype))
     magnitude = lax.bitcast_convert_type(jnp.abs(place) + _smallest_normal(dtype) - 1, dtype)
     return jnp.where(place == 0, 0.0, jnp.where(place < 0, -magnitude, magnitude)).astype(dtype)
 
 
 def least(values: jax.Array, where: jax.Array | None = None) -> jax.Array:
     """Smallest value along the last axis of those chosen, ``inf`` where none is."""
-    exact = _to_exact(values)
     if where is not None:
-        exact = jnp.where(where, exact, _to_exact(jnp.full((), jnp.inf, values.dtype)))
+        values = jnp.where(where, values, jnp.inf)
+    exact = _to_exact(values)
     return _from_exact(jnp.min(exact, axis=-1), values.dtype)
 
 
@@ -59,7 +60,7 @@ def greatest(values: jax.Array, where: jax.Array | None = None) -> jax.Array:
 
     NaN where the values are magnitudes, ``abs(...)``, and one is NaN.
     """
-    exact = _to_exact(values)
     if where is not None:
-        exact = jnp.where(where, exact, _to_exact(jnp.full((), -jnp.inf, values.dtype)))
+        values = jnp.where(where, values, -jnp.inf)
+    exact = _to_exact(values)
     return _from_exact(jnp.max(exact, axis=-1), values.dtype)

@@ -20,6 +20,38 @@ from lisdd_jax.numerics.hosted import unroll
 _LARGEST_UNROLLED_ROWS = 8
 
 
+def _units(largest: jax.Array) -> jax.Array:
+    """The largest magnitudes of columns, 1 for columns of zeros."""
+    return jnp.where(largest > 0, largest, 1.0)
+
+
+class Compressed(NamedTuple):
+    """Triangular factor ``(..., k, k)`` of columns over their units, and the units ``(..., k)``.
+
+    Attributes:
+      factor: upper triangular; a zero column where nothing is left.
+      largest: largest magnitude of each column, the unit where it is above 0; NaN where one is NaN.
+    """
+
+    factor: jax.Array
+    largest: jax.Array
+
+    @property
+    def units(self) -> jax.Array:
+        """What the columns are divided by, ``(..., k)``."""
+        return _units(self.largest)
+
+    @classmethod
+    def of_triangle(cls, triangle: jax.Array, largest: jax.Array) -> "Compressed":
+        """From the factor of the columns themselves."""
+        return cls(triangle / _units(largest)[..., None, :], largest)
+
+    @property
+    def triangle(self) -> jax.Array:
+        """The factor of the columns themselves."""
+        return self.factor * self.units[..., None, :]
+
+
 def compress(columns: jax.Array) -> jax.Array:
     """Triangular factor ``R`` with ``R' R = columns' columns``, by modified Gram-Schmidt on rows.
 
@@ -34,28 +66,30 @@ def compress(columns: jax.Array) -> jax.Array:
     Returns:
       ``(..., k, k)`` upper-triangular factor; a zero column where nothing is left.
     """
+    return compress_scaled(columns).triangle
+
+
+def compress_scaled(columns: jax.Array) -> Compressed:
+    """``compress`` with the units of the columns apart from the factor."""
     rest = along_rows(columns)
     num = rest.shape[-2]
     largest = greatest(jnp.abs(lax.stop_gradient(rest)))
-    scales = jnp.where(largest > 0, largest, 1.0)
-    rest = rest / scales[..., None]
+    rest = rest / _units(largest)[..., None]
     if num <= _LARGEST_UNROLLED_ROWS:
         rows = []
         for j in range(num):
             shares, row = _along(rest, rest[..., 0, :], 0)
             rows.append(jnp.pad(row, [(0, 0)] * (row.ndim - 1) + [(j, 0)]))
             rest = rest[..., 1:, :] - shares[..., 1:, None] * rest[..., :1, :]
-        factor = jnp.stack(rows, axis=-2)
-    else:
+        return Compressed(jnp.stack(rows, axis=-2), largest)
 
-        def step(rest: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
-            column = lax.dynamic_index_in_dim(rest, j, -2, keepdims=False)
-            shares, row = _along(rest, column, j)
-            return rest - shares[..., None] * column[..., None, :], row
+    def step(rest: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
+        column = lax.dynamic_index_in_dim(rest, j, -2, keepdims=False)
+        shares, row = _along(rest, column, j)
+        return rest - shares[..., None] * column[..., None, :], row
 
-        _, steps = lax.scan(step, rest, jnp.arange(num))
-        factor = jnp.triu(jnp.moveaxis(steps, 0, -2))
-    return factor * scales[..., None, :]
+    _, steps = lax.scan(step, rest, jnp.arange(num))
+    return Compressed(jnp.triu(jnp.moveaxis(steps, 0, -2)), largest)
 
 
 def _along(

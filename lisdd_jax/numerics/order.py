@@ -20,6 +20,7 @@ from lisdd_jax.numerics.bracket import (
     halfway,
     interpolate,
     narrow_two,
+    narrow_while,
     positive_bracket,
     snap,
     typical,
@@ -51,10 +52,10 @@ def _close_in(
     values: jax.Array, k: jax.Array, start: Bracket, goes_on: Callable[[Bracket], jax.Array]
 ) -> Bracket:
     """Narrow a bracket until it need not go on; snapping halves the floats left, so it ends."""
-    bracket = lax.while_loop(
+    bracket = narrow_while(
         lambda b: goes_on(b) & worth_interpolating(b), lambda b: interpolate(values, k, b), start
     )
-    return lax.while_loop(goes_on, lambda b: snap(values, k, b), bracket)
+    return narrow_while(goes_on, lambda b: snap(values, k, b), bracket)
 
 
 def _isolate(values: jax.Array, k: jax.Array, start: Bracket, live: jax.Array) -> jax.Array:
@@ -223,7 +224,7 @@ def roughly_smallest(
         low, high = jnp.where(halves, middle, low), jnp.where(halves, middle, high)
         return narrow_two(bracket, values, num, low, high)
 
-    bracket = lax.while_loop(goes_on, narrow, start)
+    bracket = narrow_while(goes_on, narrow, start)
     short, over = missing(bracket)
     at_lower = short < over
     threshold = jnp.where(at_lower, bracket.lower, bracket.upper)

@@ -139,11 +139,14 @@ def partial_f(basis: jax.Array, extra: jax.Array, response: jax.Array, mask: jax
       An ``FTest``.
     """
     size = basis.shape[1]
-    # No unit of the response changes the test, and squares in this one stay in range.
-    response = response / scaling.binary_unit(jnp.max(jnp.where(mask, jnp.abs(response), 0.0)))
     columns = jnp.where(mask[:, None], jnp.column_stack([basis, extra, response]), 0.0)
-    nonfinite = ~jnp.all(jnp.isfinite(columns))
-    factor = least_squares.compress(jax.lax.stop_gradient(columns))
+    compressed = least_squares.compress_scaled(jax.lax.stop_gradient(columns))
+    nonfinite = ~jnp.all(jnp.isfinite(compressed.largest))
+    # No unit of the response changes the test, and squares in this one stay in range.
+    unit = scaling.binary_unit(compressed.largest[-1])
+    units = jnp.ones(columns.shape[1], columns.dtype).at[-1].set(unit)
+    columns = columns / units[None]
+    factor = compressed.factor * (compressed.units / units)[None]
     target = factor[:, -1]
     fit = least_squares.orthogonalize(factor[:, :-1], target[:, None])
     smaller, larger = (_residual_sum(columns, fit, num) for num in (size, columns.shape[1] - 1))

@@ -75,13 +75,7 @@ class _Ready(NamedTuple):
     draws: starts.Draws
 
 
-def _make_ready(
-    key: jax.Array,
-    sample: FramedRows,
-    trim: jax.Array | float,
-    subsample_size: int,
-    num_starts: int,
-) -> _Ready:
+def _make_ready(sample: FramedRows, trim: jax.Array | float, draws: starts.Draws) -> _Ready:
     basis, response, mask = sample
     table, count = starts.row_table(mask)
     return _Ready(
@@ -89,7 +83,7 @@ def _make_ready(
         table,
         count,
         order.num_kept(count, trim, basis.dtype),
-        starts.draw(key, subsample_size, num_starts, basis.shape[1]),
+        draws,
     )
 
 
@@ -163,10 +157,13 @@ def search_each(
     """
     num_best = min(num_candidates, num_starts)
     large = [mask.shape[0] > full_search_rows for _, _, mask in samples]
-    ready = [
-        _make_ready(key, sample, trim, subsample_size if is_large else 0, num_starts)
-        for key, sample, is_large in zip(keys, samples, large, strict=True)
-    ]
+    size, amounts = samples[0][0].shape[1], [subsample_size if part else 0 for part in large]
+    # A generator costs as much by its calls as by its numbers.
+    if len(set(amounts)) == 1:
+        draws = each(lambda key: starts.draw(key, amounts[0], num_starts, size), keys)
+    else:
+        draws = [starts.draw(*pair, num_starts, size) for pair in zip(keys, amounts, strict=True)]
+    ready = [_make_ready(sample, trim, part) for sample, part in zip(samples, draws, strict=True)]
     sampled = [part for part, is_large in zip(ready, large, strict=True) if is_large]
     judged = [
         (starts.subsample(part.draws, part.rows, part.table, part.num_rows), part.draws)
