@@ -157,17 +157,20 @@ def _find_form(
             theta = found.outside
         return found
 
-    def body(step: jax.Array, state: Any) -> Any:
-        found = turn(*state[:4])
-        last = step % _NUM_TURNS == _NUM_TURNS - 1
-        return jnp.where(last, found.outside, found.theta), *found.next, found
+    def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        law, step, theta, before, _ = state
+        found = turn(theta, *before)
+        same = jax.tree.map(lambda a, b: jnp.all(a == b), before, found.next)
+        done = jnp.all(jnp.stack(jax.tree.leaves(same))) | (step == _NUM_TURNS - 1)
+        theta = jnp.where(done, found.outside, theta)
+        return law + done, jnp.where(done, 0, step + 1), theta, found.next, found
 
+    first = (use, shared, begin)
     empty = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-        jax.eval_shape(turn, theta, use, shared, begin),
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(turn, theta, *first)
     )
-    state = (theta, use, shared, begin, empty)
-    return lax.fori_loop(0, _NUM_LAWS * _NUM_TURNS, body, state)[4]
+    state = (jnp.int32(0), jnp.int32(0), theta, first, empty)
+    return lax.while_loop(lambda state: state[0] < _NUM_LAWS, body, state)[-1]
 
 
 @compiled
