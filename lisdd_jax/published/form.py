@@ -15,7 +15,7 @@ from lisdd_jax.dataset import Dataset
 from lisdd_jax.numerics.batches import each
 from lisdd_jax.published.physics import Physics
 from lisdd_jax.results import Form
-from lisdd_jax.statistics import holdout
+from lisdd_jax.statistics import half_sums, holdout
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
 
 
@@ -44,7 +44,7 @@ def choose_each(
       ``Terms`` for each.
     """
     sums = [
-        holdout.sum_halves(
+        half_sums.sum_halves(
             key,
             data.features,
             physics.residuals,
