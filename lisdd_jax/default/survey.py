@@ -8,7 +8,6 @@ from lisdd_jax.default import description, regions
 from lisdd_jax.default.description import Costs
 from lisdd_jax.default.exactness import (
     RUN_POWER,
-    ExactnessTest,
     log_two_sided,
     test_exactness,
 )
@@ -48,7 +47,7 @@ class Survey(NamedTuple):
     scale: Any
     variance: Any
     costs: Costs
-    exactness: ExactnessTest | None
+    exactness: Any
     gram: Any
 
 

@@ -93,14 +93,9 @@ def contract(subscripts: str, *arrays: Any) -> Any:
     letters = output + "".join(sorted(set(inputs) - set(output) - {","}))
 
     def spread(names: str, array: Any) -> Any:
-        names, axes = zip(
-            *sorted(zip(names, range(len(names)), strict=True), key=place), strict=True
-        )
-        sizes = dict(zip(names, (array.shape[axis] for axis in axes), strict=True))
+        axes = sorted(range(len(names)), key=lambda axis: letters.index(names[axis]))
+        sizes = dict(zip(names, array.shape, strict=True))
         return jnp.transpose(array, axes).reshape([sizes.get(name, 1) for name in letters])
-
-    def place(pair: tuple[str, int]) -> int:
-        return letters.index(pair[0])
 
     terms = map(spread, inputs.split(","), arrays)
     summed = tuple(range(len(output), len(letters)))
