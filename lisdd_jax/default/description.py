@@ -22,7 +22,7 @@ import numpy as np
 
 from lisdd_jax.default.local_fits import LocalFits, spans
 from lisdd_jax.numerics import small_systems, tolerances
-from lisdd_jax.numerics.hosted import contract, namespace
+from lisdd_jax.numerics.hosted import namespace
 
 SCATTERS = np.concatenate([[0.0], np.geomspace(1e-2, 1e4, 15)])
 """Scatter of a law over the noise of a cell's gap, ``n delta^2 / (d s^2)``, in steps of 2.7."""
@@ -65,7 +65,7 @@ def fit_law(fits: LocalFits, weight: Any, clean: Any, physics: slice) -> Law:
     """Least squares on sets of cells ``clean (B, K)``, weighted by the cells' noise."""
     xp = namespace(fits.gram)
     table = fits.gram[:, physics]
-    both = contract("bk,kij->bij", clean.astype(weight.dtype) * weight[None], table)
+    both = xp.einsum("bk,kij->bij", clean.astype(weight.dtype) * weight[None], table)
     solved = small_systems.solve(
         both[..., physics], both[..., -1], tolerances.gram(fits.gram.dtype)
     )
@@ -75,21 +75,22 @@ def fit_law(fits: LocalFits, weight: Any, clean: Any, physics: slice) -> Law:
 def misfit(fits: LocalFits, theta: Any, columns: slice) -> tuple[Any, Any]:
     """Squares of the cells' gaps from laws ``theta (B, q)``, and of the rest, each ``(B, K)``."""
     xp = namespace(fits.gram)
-    gap = fits.local[None, :, :, -1] - contract("kdq,bq->bkd", fits.local[..., columns], theta)
+    gap = fits.local[None, :, :, -1] - xp.einsum("kdq,bq->bkd", fits.local[..., columns], theta)
     own = xp.sum(gap**2, -1)
     gram = fits.gram
     whole = (
         gram[None, :, -1, -1]
-        - 2 * contract("bp,kp->bk", theta, gram[:, columns, -1])
-        + contract("bp,kpq,bq->bk", theta, gram[:, columns, columns], theta)
+        - 2 * theta @ gram[:, columns, -1].T
+        + xp.einsum("bp,kpq,bq->bk", theta, gram[:, columns, columns], theta)
     )
     return own, xp.maximum(whole - own, 0.0)
 
 
 def moments(fits: LocalFits, theta: Any, physics: slice) -> Any:
     """Products of all columns with the residuals of laws, ``(B, K, k)``."""
+    xp = namespace(fits.gram)
     table = fits.gram[:, :-1]
-    return table[None, ..., -1] - contract("kip,bp->bki", table[..., physics], theta)
+    return table[None, ..., -1] - xp.einsum("kip,bp->bki", table[..., physics], theta)
 
 
 def prepare_costs(fits: LocalFits, scatter: Any) -> Costs:
@@ -148,9 +149,8 @@ def _own_laws(fits: LocalFits, weight: Any, precision: Any, spread: Any, rows: A
     inside = xp.asarray(inside, fits.gram.dtype)
     within = xp.maximum(rows[first, end], 2)
     price = 0.5 * xp.minimum(solved.rank, within) * xp.log(within)
-    fixed = price + 0.5 * contract("bk,bk,k->b", inside, rest, weight)
-    each = spread[None] + 0.5 * own[..., None] * precision[None]
-    cost = contract("bk,bkt->bt", inside, each) + fixed[:, None]
+    fixed = price + 0.5 * (inside * rest) @ weight
+    cost = inside @ spread + 0.5 * (inside * own) @ precision + fixed[:, None]
     place = np.zeros((num_cells + 1, num_cells + 1), np.int32)
     place[first, end] = np.arange(len(first))
     return xp.moveaxis(cost[place], -1, 0)
@@ -193,7 +193,11 @@ def describe_cells(
     xp = namespace(fits.gram)
     num_cells, num_directions = costs.direction_squares.shape
     own, rest = misfit(fits, theta, physics)
-    each = cost_of_cells(costs, own) + 0.5 * (rest * costs.weight[None])[..., None]
+    each = (
+        costs.spread[None]
+        + 0.5 * own[..., None] * costs.precision[None]
+        + 0.5 * (rest * costs.weight[None])[..., None]
+    )
     each = xp.swapaxes(each, -1, -2)
     scattered = xp.min(spans(each), axis=-3)
     clean = spans(_pick(each, scatter))
@@ -216,7 +220,7 @@ def describe_cells(
     through = step[:, 0, :, None] + run + step[:, None, :, -1]
     taken = through <= (total + slack)[:, None, None]
     inside = _cells_of_runs(num_cells)
-    excluded = contract("bij,ijk->bk", taken.astype(theta.dtype), xp.asarray(inside, theta.dtype))
+    excluded = xp.einsum("bij,ijk->bk", taken.astype(theta.dtype), xp.asarray(inside, theta.dtype))
     rows = xp.where(taken & (lawful <= scattered), costs.rows[None], 0.0)
     flat = rows.reshape(len(rows), -1)
     law_rows = xp.max(flat, -1)
@@ -241,9 +245,4 @@ def scatter_of(fits: LocalFits, costs: Costs, theta: Any, clean: Any, physics: s
     xp = namespace(fits.gram)
     own, _ = misfit(fits, theta, physics)
     kept = clean.astype(own.dtype)
-    return xp.argmin(contract("bk,bkt->bt", kept, cost_of_cells(costs, own)), -1)
-
-
-def cost_of_cells(costs: Costs, own: Any) -> Any:
-    """What cells with squared gaps ``own (B, K)`` cost beside the rest, ``(B, K, T)``."""
-    return costs.spread[None] + 0.5 * own[..., None] * costs.precision[None]
+    return xp.argmin(kept @ costs.spread + 0.5 * (kept * own) @ costs.precision, -1)

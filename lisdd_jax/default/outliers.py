@@ -205,15 +205,15 @@ def _cut(problem: _Problem, found: _Robust) -> _Cut:
         )
         near, pooled = problem.bounds(scale)
 
-        def refit() -> tuple[jax.Array, ...]:
+        def refit() -> tuple[jax.Array, jax.Array, jax.Array]:
             bound = CUT * medians.per_row(jnp.maximum(near, pooled), problem.cell)
             keep = jnp.abs(state.residual) <= bound
             coefficients, rank = problem.fit(jnp.where(keep, problem.ones, 0.0))
             return coefficients, problem.residual(coefficients), rank
 
         same = (state.coefficients, state.residual, state.rank)
-        fit = lax.cond(state.step < steps, refit, lambda: same)
-        return _Cut(state.step + 1, *fit, near, pooled)
+        coefficients, residual, rank = lax.cond(state.step < steps, refit, lambda: same)
+        return _Cut(state.step + 1, coefficients, residual, rank, near, pooled)
 
     zero = jnp.zeros((), found.scale.dtype)
     begin = _Cut(jnp.int32(0), found.coefficients, found.residual, found.rank, found.scale, zero)

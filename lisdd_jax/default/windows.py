@@ -7,7 +7,7 @@ import numpy as np
 from lisdd_jax.default import description
 from lisdd_jax.default.description import LARGEST_RUN, Costs
 from lisdd_jax.default.local_fits import LocalFits
-from lisdd_jax.numerics.hosted import contract, namespace
+from lisdd_jax.numerics.hosted import namespace
 
 OVERLAP, _LIKENESS = 0.3, 0.7
 """Two regimes are rivals below the first share of rows in common, and the same above the second."""
@@ -65,28 +65,25 @@ def screen(
     xp = namespace(fits.gram)
     own, rest = description.misfit(fits, theta, physics)
     out = 1 - windows
-    each = description.cost_of_cells(costs, own)
-    clean, left = contract("sk,skt->st", windows, each), contract("sk,skt->st", out, each)
+    clean = windows @ costs.spread + 0.5 * (windows * own) @ costs.precision
+    left = out @ costs.spread + 0.5 * (out * own) @ costs.precision
     scatter = xp.argmin(clean, -1)
 
     def at(values: Any) -> Any:
         return xp.take_along_axis(values, scatter[:, None], 1)[:, 0]
 
-    def rest_of(cells: Any) -> Any:
-        return 0.5 * contract("sk,sk,k->s", cells, rest, costs.weight)
-
     precision = out * costs.precision.T[scatter]
-    score = contract("sk,ski->si", precision, description.moments(fits, theta, physics))
-    square = contract("sk,ki->si", precision, costs.direction_squares)
+    score = xp.einsum("sk,ski->si", precision, description.moments(fits, theta, physics))
+    square = precision @ costs.direction_squares
     usable = square > 0
     gain = xp.max(xp.where(usable, score**2 / xp.where(usable, square, 1.0), 0.0), -1)
     price = 0.5 * xp.log(fits.num_rows.sum()) + float(np.log(square.shape[-1]))
     changed = at(left) - 0.5 * gain + price
-    about_law = xp.minimum(xp.min(left, -1), changed) + rest_of(out)
+    about_law = xp.minimum(xp.min(left, -1), changed) + 0.5 * (out * rest) @ costs.weight
     bounds = _bounds_of(clean_windows(windows.shape[1]))
     own_law = costs.own_law[scatter[:, None], bounds[..., 0], bounds[..., 1]].sum(-1)
     excluded = xp.where(out.sum(-1) > 0, xp.minimum(about_law, own_law), 0.0)
-    return at(clean) + rest_of(windows) + excluded, scatter
+    return at(clean) + 0.5 * (windows * rest) @ costs.weight + excluded, scatter
 
 
 def choose_seeds(cost: Any, windows: Any, rows: Any) -> Any:

@@ -93,14 +93,9 @@ def contract(subscripts: str, *arrays: Any) -> Any:
     letters = output + "".join(sorted(set(inputs) - set(output) - {","}))
 
     def spread(names: str, array: Any) -> Any:
-        names, axes = zip(
-            *sorted(zip(names, range(len(names)), strict=True), key=place), strict=True
-        )
-        sizes = dict(zip(names, (array.shape[axis] for axis in axes), strict=True))
+        axes = sorted(range(len(names)), key=lambda axis: letters.index(names[axis]))
+        sizes = dict(zip(names, array.shape, strict=True))
         return jnp.transpose(array, axes).reshape([sizes.get(name, 1) for name in letters])
-
-    def place(pair: tuple[str, int]) -> int:
-        return letters.index(pair[0])
 
     terms = map(spread, inputs.split(","), arrays)
     summed = tuple(range(len(output), len(letters)))
@@ -108,16 +103,15 @@ def contract(subscripts: str, *arrays: Any) -> Any:
 
 
 def running_sums(values: Any) -> Any:
-    """Sums of the first ``0 .. K`` of few values, the last axis from ``K`` to ``K + 1``.
+    """Sums of the first ``0 .. K`` of few finite values, the last axis from ``K`` to ``K + 1``.
 
-    Traced every sum is taken by itself, in one kernel; the logarithmic scheme of JAX needs eight.
+    Traced they are a matrix product, one kernel; the logarithmic scheme of JAX needs eight.
     """
     num = values.shape[-1]
     if namespace(values) is np:
         return np.cumsum(np.concatenate([np.zeros_like(values[..., :1]), values], -1), -1)
-    counted = np.tri(num + 1, num, k=-1, dtype=bool).reshape((1,) * (values.ndim - 1) + (-1, num))
-    each = jnp.where(counted, values[..., None, :], jnp.zeros((), values.dtype))
-    return jnp.sum(each, -1, dtype=values.dtype)
+    counted = np.triu(np.ones((num, num + 1)), 1)
+    return jnp.matmul(values, jnp.asarray(counted, values.dtype), precision="highest")
 
 
 def choose(condition: Any, when_true: Any, when_false: Any) -> Any:
