@@ -8,6 +8,7 @@ from lisdd_jax.default import description, regions
 from lisdd_jax.default.description import Costs
 from lisdd_jax.default.exactness import (
     RUN_POWER,
+    ExactnessTest,
     log_two_sided,
     test_exactness,
 )
