@@ -8,7 +8,7 @@ References:
   docs/method.md, section 3 and algorithm 2.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,37 +19,21 @@ from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import first_look, regions, rows
 from lisdd_jax.default.conclusion import Standing, Task, conclude
-from lisdd_jax.default.ends import Placed
 from lisdd_jax.default.final_sums import sum_final
-from lisdd_jax.default.form import (
-    ChosenForm,
-    Sums,
-    about_law,
-    choose_form,
-    own_change,
-)
+from lisdd_jax.default.form import ChosenForm
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_known, order_rows, rounding_size
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
-from lisdd_jax.default.survey import (
-    Known,
-    Survey,
-    revive_survey,
-    survey_cells,
-    weights_of_cells,
-)
-from lisdd_jax.numerics import small_systems, tolerances
+from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
+from lisdd_jax.default.turns import find_form
+from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
 
 _NUM_PASSES = 3
 """Places sought, each on the rows that the law of the last one keeps; the rows repeat after one."""
-
-_NUM_TURNS, _NUM_LAWS = 3, 2
-"""Moves of the ends, each with the terms chosen after the last; they repeat after one or two. Then
-they are made again about the law of the rows outside."""
 
 
 def _repeat_until_settled(
@@ -81,96 +65,6 @@ def _repeat_until_settled(
         goes_on, body, (jnp.int32(0), empty, keep, jnp.ones((), bool))
     )
     return result, keep, ~moved
-
-
-def _law_outside(sums: Sums, theta: Any, layout: ColumnLayout) -> Any:
-    """Least squares on rows of the law outside of the regions; ``theta (p,)`` where undefined."""
-    xp = namespace(theta)
-    gram = sums.gram[-1].sum(0)
-    physics = layout.physics
-    law = small_systems.solve(
-        gram[physics, physics], gram[physics, -1], tolerances.gram(gram.dtype)
-    )
-    return xp.where(xp.all(law.independent), law.solution, theta)
-
-
-class _Turned(NamedTuple):
-    """Where a turn leads.
-
-    Attributes:
-      placed, form: ends and terms about the law ``theta (p,)``.
-      outside: ``(p,)`` the law of the rows outside of the ends.
-    """
-
-    placed: Placed
-    form: ChosenForm
-    theta: Any
-    outside: Any
-
-    @property
-    def next(self) -> tuple[Any, Any, tuple[Any, Any]]:
-        """Columns, whether they are shared, and ends to begin the next turn with."""
-        return self.form.use, self.form.shared, (self.placed.start, self.placed.stop)
-
-
-def _find_form(
-    ordered: Ordered,
-    region: OpenRegions,
-    sums: Sums,
-    theta: Any,
-    variance: Any,
-    members: Any,
-    layout: ColumnLayout,
-    config: Config,
-) -> _Turned:
-    """Move the ends and choose the terms by turns, from the regions' own changes of the law on.
-
-    The law ``theta (p,)`` is that of the clean cells, which hold rows of the regions where an end
-    lies within a cell. Once the turns have settled it is that of the rows outside, and they go on.
-    """
-    xp = namespace(variance)
-    present = xp.any(members, -1)
-    start = about_law(to_host(sums).gram[:-1].sum(1), theta, layout)
-    change = own_change(start, variance, layout)
-    none = xp.zeros((len(present), layout.num_terms), bool)
-    use = xp.concatenate([change, none], 1) & present[:, None]
-
-    def turn(theta: Any, use: Any, shared: Any, begin: Any) -> _Turned:
-        placed, sums = rows.move_ends(ordered, region, theta, use, shared, begin, layout)
-        sums = to_host(sums)
-        settings = (layout, config.max_terms, config.tolerance)
-        form = choose_form(sums, theta, present, variance, *settings)
-        outside = xp.where(xp.any(present), _law_outside(sums, theta, layout), theta)
-        return _Turned(placed, form, theta, outside)
-
-    begin = (region.spans.start, region.spans.stop)
-    shared = xp.zeros((), bool)
-    if xp is np:
-        for _ in range(_NUM_LAWS):
-            for _ in range(_NUM_TURNS):
-                found = turn(theta, use, shared, begin)
-                before = (use, shared, *begin)
-                use, shared, begin = found.next
-                # What begins as it ended would end so again.
-                if all(map(np.array_equal, before, (use, shared, *begin))):
-                    break
-            theta = found.outside
-        return found
-
-    def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        law, step, theta, before, _ = state
-        found = turn(theta, *before)
-        same = jax.tree.map(lambda a, b: jnp.all(a == b), before, found.next)
-        done = jnp.all(jnp.stack(jax.tree.leaves(same))) | (step == _NUM_TURNS - 1)
-        theta = jnp.where(done, found.outside, theta)
-        return law + done, jnp.where(done, 0, step + 1), theta, found.next, found
-
-    first = (use, shared, begin)
-    empty = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(turn, theta, *first)
-    )
-    state = (jnp.int32(0), jnp.int32(0), theta, first, empty)
-    return lax.while_loop(lambda state: state[0] < _NUM_LAWS, body, state)[-1]
 
 
 @compiled
@@ -270,6 +164,6 @@ def _find_regions(task: Task, stands: Standing) -> tuple[OpenRegions, Settled, C
     region, sums = rows.open_regions(
         ordered, look.cells, members, stands.clean, task.keep, survey.scale, variance
     )
-    found = _find_form(ordered, region, sums, stands.theta, variance, members, layout, task.config)
+    found = find_form(ordered, region, sums, stands.theta, variance, members, layout, task.config)
     settled = settle(ordered, look, region, found.theta, found.placed, variance, layout)
     return region, settled, found.form, found.theta
