@@ -3,12 +3,17 @@
 from typing import NamedTuple
 
 import numpy as np
+from brute_force_default import all_supports, held_out_error
 from cell_data import THETA, products
 
-from lisdd_jax.default.form import Sums
+from lisdd_jax.default.form import Sums, choose_form
 from lisdd_jax.default.layout import ColumnLayout
 
 LAYOUT = ColumnLayout(num_physics=2, num_terms=3)
+LAW = LAYOUT.physics
+SUPPORTS = all_supports(3, 2)
+VARIANCE = np.float64(0.25)
+BOTH = np.ones(2, bool)
 
 
 class RegionRows(NamedTuple):
@@ -66,3 +71,27 @@ def region_rows(seed, sizes, effects, *, everywhere=None, noise=0.5, scale=None)
     size = LAYOUT.size
     sums = Sums(gram.reshape(last + 1, 2, size, size), count.reshape(last + 1, 2))
     return RegionRows(columns, region, fold, sums)
+
+
+def term(number, size=1.0):
+    return lambda columns: size * columns[:, 4 + number]
+
+
+def nothing(columns):
+    return 0.0 * columns[:, 0]
+
+
+def choose(rows, present=BOTH, tolerance=0.15, theta=THETA[:2]):
+    return choose_form(rows.sums, theta, present, VARIANCE, LAYOUT, 2, tolerance)
+
+
+def residual(columns, theta=THETA[:2]):
+    return columns[:, -1] - columns[:, LAW] @ theta
+
+
+def error_of(rows, regions, columns, theta=THETA[:2]):
+    """Held-out error of some columns in some regions, by loops over folds."""
+    parts = [np.concatenate([rows.part(r, f) for r in regions]) for f in range(2)]
+    return held_out_error(
+        [part[:, columns] for part in parts], [residual(part, theta) for part in parts]
+    )

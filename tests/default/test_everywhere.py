@@ -1,34 +1,21 @@
 import numpy as np
 import pytest
-from brute_force_default import all_supports, fit, held_out_error, residual_sum
+from brute_force_default import fit, held_out_error, residual_sum
 from cell_data import THETA, assert_traced_alike
-from region_data import LAYOUT, region_rows
+from region_data import (
+    BOTH,
+    LAW,
+    LAYOUT,
+    SUPPORTS,
+    VARIANCE,
+    choose,
+    error_of,
+    nothing,
+    region_rows,
+    term,
+)
 
 from lisdd_jax.default import everywhere, form
-
-LAW = LAYOUT.physics
-SUPPORTS = all_supports(3, 2)
-VARIANCE = np.float64(0.25)
-BOTH = np.ones(2, bool)
-
-
-def term(number, size=1.0):
-    return lambda columns: size * columns[:, 4 + number]
-
-
-def nothing(columns):
-    return 0.0 * columns[:, 0]
-
-
-def choose(rows, present=BOTH):
-    return form.choose_form(rows.sums, THETA[:2], present, VARIANCE, LAYOUT, 2, 0.15)
-
-
-def error_of(rows, region, columns):
-    """Held-out error of some columns in a region about the law, by loops over folds."""
-    parts = [rows.part(region, fold) for fold in range(2)]
-    targets = [part[:, -1] - part[:, LAW] @ THETA[:2] for part in parts]
-    return held_out_error([part[:, columns] for part in parts], targets)
 
 
 def act(rows, chosen, num_ends, present=BOTH):
@@ -39,13 +26,13 @@ def act(rows, chosen, num_ends, present=BOTH):
 
 
 def whole(rows):
-    """Products of all rows, weighted by one over their noise variance, which doubles half way."""
+    """Products of all rows by their weights."""
     root = weights(rows)[:, None] * rows.columns
     return root.T @ root
 
 
 def weights(rows):
-    """Roots of the weights ``(n,)``."""
+    """Roots of the weights ``(n,)``, as if the noise were twice as large from half way on."""
     num = len(rows.columns)
     return np.where(np.arange(num) < num // 2, 1.0, 0.5) / np.sqrt(VARIANCE)
 
@@ -56,7 +43,7 @@ def loops_everywhere(rows, chosen, num_ends):
     law = held_out_error([part[:, LAW] for part in outside], [part[:, -1] for part in outside])
     local = law
     for r in range(rows.num_regions):
-        local += error_of(rows, r, np.flatnonzero(chosen.use[r]))
+        local += error_of(rows, [r], np.flatnonzero(chosen.use[r]))
     best = (np.inf, None, None)
     for i, support in enumerate(SUPPORTS):
         columns = [2, 3] + [4 + j for j in support]

@@ -1,43 +1,26 @@
 import numpy as np
 import pytest
-from brute_force_default import all_supports, held_out_error, residual_sum, smallest_within
+from brute_force_default import residual_sum, smallest_within
 from cell_data import THETA, assert_traced_alike
-from region_data import LAYOUT, region_rows
+from region_data import (
+    BOTH,
+    LAYOUT,
+    SUPPORTS,
+    VARIANCE,
+    choose,
+    error_of,
+    region_rows,
+    residual,
+    term,
+)
 
 from lisdd_jax.default import form
 
-LAW, TERMS = LAYOUT.physics, LAYOUT.terms
-SUPPORTS = all_supports(3, 2)
-VARIANCE = np.float64(0.25)
-BOTH = np.ones(2, bool)
-
-
-def term(number, size=1.0):
-    return lambda columns: size * columns[:, 4 + number]
+TERMS = LAYOUT.terms
 
 
 def level(columns):
     return 2.0 * columns[:, 0]
-
-
-def nothing(columns):
-    return 0.0 * columns[:, 0]
-
-
-def choose(rows, present=BOTH, tolerance=0.15, theta=THETA[:2]):
-    return form.choose_form(rows.sums, theta, present, VARIANCE, LAYOUT, 2, tolerance)
-
-
-def residual(columns, theta=THETA[:2]):
-    return columns[:, -1] - columns[:, LAW] @ theta
-
-
-def error_of(rows, regions, columns, theta=THETA[:2]):
-    """Held-out error of some columns in some regions, by loops over folds."""
-    parts = [np.concatenate([rows.part(r, f) for r in regions]) for f in range(2)]
-    return held_out_error(
-        [part[:, columns] for part in parts], [residual(part, theta) for part in parts]
-    )
 
 
 def errors_of(rows, regions):
