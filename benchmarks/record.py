@@ -1,6 +1,6 @@
 """Time and memory of single stages and whole diagnoses, beside peers in the same run, as JSON.
 
-    python benchmarks/record.py [--full] [--out record.json]
+    python benchmarks/record.py [--full] [--vary num_rows] [--out record.json]
 
 Every line is a process of its own, so that its first answer and its peak of memory are its own:
 import to first answer, seconds of a call after that (median of turns), and the largest resident
@@ -58,13 +58,13 @@ def run_child(program: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return {**settings, **json.loads(lines[-1])}
 
 
-def lines_of(grid: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+def lines_of(grid: dict[str, tuple[Any, ...]], vary: tuple[str, ...]) -> list[dict[str, Any]]:
     """Settings of all lines: everything at the middle values, and one setting varied at a time."""
     middle = {
         "num_rows": 6000 if 6000 in grid["num_rows"] else grid["num_rows"][0],
         **{name: grid[name][0] for name in ("num_terms", "batch", "precision")},
     }
-    chosen = [{**middle, name: value} for name, values in grid.items() for value in values]
+    chosen = [{**middle, name: value} for name in vary for value in grid[name]]
     unique = {json.dumps(line, sort_keys=True): line for line in chosen}.values()
     kept = [line for line in unique if line["num_rows"] * line["batch"] <= MOST_ROWS_OF_BATCH]
     return [{"stage": stage, **line} for stage, line in itertools.product(stage_runs.STAGES, kept)]
@@ -142,6 +142,7 @@ def show(line: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="all sizes; takes an hour")
+    parser.add_argument("--vary", choices=FULL, help="only this setting, not one after the other")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--out", default="record.json")
     options = parser.parse_args()
@@ -158,7 +159,7 @@ def main() -> None:
 
     for line in run_peers(grid["num_rows"], options.turns):
         keep("peers", line)
-    for settings in lines_of(grid):
+    for settings in lines_of(grid, (options.vary,) if options.vary else tuple(grid)):
         line = run_child(program, {**settings, "turns": options.turns})
         record["device"] = line.pop("device", record.get("device"))
         keep("lines", line)
