@@ -92,7 +92,7 @@ def reference(axis, residual, corrected, height, kept, window, searched, rising)
     variance = min(best, jump.min()) / (count - 5)
     price = variance * np.log(count)
     by_terms = np.sum(corrected[rows] ** 2)
-    by_terms += 3 * price * ((height < 0.2) - (height > 0.9))
+    by_terms += 3 * price * (int(height < 0.2) - int(height > 0.9))
     rival = min(jump.min(), by_terms)
     profile = left.min(1)
     likely = places[profile <= best + 3.84 * variance]
