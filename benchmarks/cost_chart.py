@@ -22,9 +22,9 @@ NAMES = {
     "f_test": "f_test",
 }
 PEERS = {
-    "ltsReg": "robustbase::ltsReg, 500 starts",
+    "ltsReg 500": "robustbase::ltsReg, 500 starts",
     "lmtree": "partykit::lmtree",
-    "breakpoints": "strucchange::breakpoints",
+    "breakpoints 300": "strucchange::breakpoints",
     "stlsq": "PySINDy STLSQ",
     "compare_f_test": "statsmodels compare_f_test",
 }
