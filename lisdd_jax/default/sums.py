@@ -14,7 +14,7 @@ from jax import lax
 
 from lisdd_jax.numerics import cell_sums
 
-_PIECE = 1 << 15
+_PIECE = 1 << 12
 """Rows whose products exist at once."""
 
 _FEW_CELLS = 4
