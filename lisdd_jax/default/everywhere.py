@@ -10,7 +10,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.statistics.supports import term_places
 
-_FITTED = 3.0
+_HELD_OUT = 3.0
 """Noise variances, per coefficient, by which held-out sums of two folds exceed the residual sum of
 all rows on average over folds: two for being fitted on a half, one for degrees of freedom."""
 
@@ -70,7 +70,7 @@ def act_everywhere(
     lengths = xp.asarray(used.sum(-1), variance.dtype)
     some = xp.any(present)
     # Without a region single folds would decide by chance, and unequal noise would pass for a term.
-    saved = fitted.left[0] - fitted.left[1:] - _FITTED * lengths
+    saved = fitted.left[0] - fitted.left[1:] - _HELD_OUT * lengths
     errors = xp.where(fitted.allowed, xp.where(some, fitted.held_out, -saved), xp.inf)
     best = xp.argmin(errors)
     price = xp.log(xp.maximum(sums.num_rows.sum(), 2)) * variance
