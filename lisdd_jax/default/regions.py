@@ -1,11 +1,11 @@
 """Where: the runs of cells whose exclusion describes all cells in the fewest nats (section 3.4).
 
-The search starts from the law of all cells and those of five different windows, and divides the
-cells and refits the law by turns. What it gains over a law for all cells bounds the p-value of
-the place: a description is a probability, and under a law for all cells another probability exceeds
-its own by a factor ``exp(gain)`` at most as often as ``exp(-gain)`` (Markov's inequality). Every
-run that might have been chosen has been paid for in that probability, so the bound holds for the
-chosen one.
+The search starts from the law of all cells, with its scatter and without, and those of five
+different windows, and divides the cells and refits the law by turns. What it gains over a law for
+all cells bounds the p-value of the place: a description is a probability, and under a law for all
+cells another probability exceeds its own by a factor ``exp(gain)`` at most as often as
+``exp(-gain)`` (Markov's inequality). Every run that might have been chosen has been paid for in
+that probability, so the bound holds for the chosen one.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 from lisdd_jax.default import description
 from lisdd_jax.default.description import SCATTERS, Costs, Described, fit_law
 from lisdd_jax.default.local_fits import LocalFits
-from lisdd_jax.default.windows import OVERLAP, choose_seeds, clean_windows, screen
+from lisdd_jax.default.windows import OVERLAP, SEEDS, choose_seeds, clean_windows, screen
 from lisdd_jax.numerics.hosted import choose, contract, namespace, repeat, running_sums
 
 _NUM_STEPS = 5
@@ -113,16 +113,26 @@ def find_place(fits: LocalFits, costs: Costs, trusted: Any, physics: slice) -> F
     usable = (start.determined & (xp.where(fits.present[None], seeds, 0.0).sum(-1) >= 2))[:, None]
     theta = xp.where(usable, start.theta, laws.theta[:1])
     scatter = description.scatter_of(fits, costs, theta, seeds, physics)
+    scatter = xp.where(xp.asarray(SEEDS.exact), 0, scatter)
     barred = xp.broadcast_to(trusted[None], seeds.shape)
-    state = _search(fits, costs, barred, theta, scatter, physics)
+    state = _search(fits, costs, barred, theta, scatter, physics, SEEDS.alternates)
     place, largest = _judge(fits, state, (none, laws.theta[0], none_scatter))
     return _prefer_larger(fits, costs, place, largest, trusted, physics)
 
 
 def _search(
-    fits: LocalFits, costs: Costs, barred: Any, theta: Any, scatter: Any, physics: slice
+    fits: LocalFits,
+    costs: Costs,
+    barred: Any,
+    theta: Any,
+    scatter: Any,
+    physics: slice,
+    alternates: Any = False,
 ) -> _Search:
-    """Divide the cells and refit by turns, from laws ``theta (B, p)``."""
+    """Divide the cells and refit by turns, from laws ``theta (B, p)``.
+
+    Where it ``alternates (B,)`` every second division is about the law without its scatter.
+    """
     xp = namespace(fits.gram)
     num, num_cells = barred.shape
     run_cost = description.cost_of_runs(fits, barred)
@@ -133,11 +143,12 @@ def _search(
         largest=xp.zeros((num, num_cells), bool),
         scatter=scatter,
     )
-    return repeat(
-        _NUM_STEPS,
-        lambda _, state: _improve(fits, costs, run_cost, state, physics),
-        _Search(theta, scatter, theta, nothing),
-    )
+
+    def step(k: Any, state: _Search) -> _Search:
+        scatter = xp.where(xp.asarray(alternates) & (k % 2 == 1), 0, state.scatter)
+        return _improve(fits, costs, run_cost, state._replace(scatter=scatter), physics)
+
+    return repeat(_NUM_STEPS, step, _Search(theta, scatter, theta, nothing))
 
 
 def _prefer_larger(

@@ -1,6 +1,6 @@
 """Windows of cells left out one at a time: where the search for the place begins (section 3.4)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,27 @@ from lisdd_jax.numerics.hosted import namespace
 
 OVERLAP, _LIKENESS = 0.3, 0.7
 """Two regimes are rivals below the first share of rows in common, and the same above the second."""
+
+
+class _Seeds(NamedTuple):
+    """How the search goes on from each set of ``choose_seeds``, ``(B,)`` bool.
+
+    With the scatter of cells that hold a region a law explains the region too, and division and
+    scatter would keep each other. Rivals are to stay what they are.
+
+    Attributes:
+      exact: the first law is taken to be exact.
+      alternates: every second division is about a law that is taken to be exact.
+    """
+
+    exact: np.ndarray
+    alternates: np.ndarray
+
+
+SEEDS = _Seeds(
+    exact=np.array([False, False, False, False, False, False, True]),
+    alternates=np.array([True, True, False, True, True, False, False]),
+)
 
 
 def clean_windows(num_cells: int) -> np.ndarray:
@@ -89,8 +110,9 @@ def screen(
 def choose_seeds(cost: Any, windows: Any, rows: Any) -> Any:
     """Sets of cells whose laws start the search, ``(B, K)``.
 
-    All cells; the best window, the best against it, and the best that is like neither; and the
-    first two without the cells beside what they exclude, which may be part of it.
+    All cells; the best window, the best against it, and the best that is like neither; the first
+    two of these without the cells beside what they exclude, which may be part of it; and all cells
+    again (see ``SEEDS``).
     """
     xp = namespace(cost)
     common = xp.einsum("sk,tk->st", windows * rows[None], windows)
@@ -105,4 +127,4 @@ def choose_seeds(cost: Any, windows: Any, rows: Any) -> Any:
     chosen = windows[xp.stack([xp.zeros_like(best), best, rival, other])]
     inner = chosen[1:3]
     inner = inner * xp.roll(inner, 1, -1) * xp.roll(inner, -1, -1)
-    return xp.concatenate([chosen, inner])
+    return xp.concatenate([chosen, inner, chosen[:1]])

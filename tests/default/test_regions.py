@@ -134,6 +134,30 @@ def test_two_laws_that_meet_are_told_apart():
         assert place.rival_gap < regions.RIVAL
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_scatter_that_explains_a_wide_region_does_not_keep_it(seed):
+    """A cubic beyond a quarter of the axis: from the law of all cells, with the scatter that they
+    have about it, divisions never leave three quarters of the cells in runs."""
+    rng = np.random.default_rng(seed)
+    cell = np.repeat(np.arange(24), 60)
+    along, other = np.sort(rng.uniform(-3.3, 3.3, len(cell))), rng.normal(size=len(cell))
+    response = np.where(np.abs(along) > 0.825, 0.2 * along**3, 0.0)
+    response += 0.15 * rng.normal(size=len(cell))
+    physics = np.column_stack([along, other])
+    response -= physics @ np.linalg.lstsq(physics, response)[0]
+    columns = np.column_stack([along**0, along, physics, response])
+    gram, count = products(columns, cell, 24)
+    fits = fit_every_cell(gram, count, 0.0, 2, np.bool_(True))[0]
+    clean = np.abs(np.arange(24) - 11.5) < 3
+    costs, anywhere = costs_of(fits), np.zeros((1, 24), bool)
+    place = regions.find_place(fits, costs, anywhere[0], PHYSICS)
+    assert (place.clean != clean).sum() <= 2
+    law = description.fit_law(fits, costs.weight, clean[None], PHYSICS).theta
+    runs = description.cost_of_runs(fits, anywhere)
+    known = description.describe_cells(fits, costs, runs, law, np.zeros(1, int), PHYSICS)
+    assert place.cost <= known.cost[0] + 1e-9 * abs(known.cost[0])
+
+
 def test_a_law_of_more_rows_is_preferred_where_it_describes_the_cells_nearly_as_well():
     """Four cells obey a law exactly; six obey another to within a scatter, and one of their own."""
 

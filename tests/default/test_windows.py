@@ -86,3 +86,4 @@ def test_seeds_are_the_best_windows_and_their_rivals():
     # Without the cells beside what they leave out; the axis is taken as a ring.
     assert np.flatnonzero(found[4]).tolist() == [0, 6, 7]
     assert np.flatnonzero(found[5]).tolist() == [3]
+    np.testing.assert_array_equal(found[6], np.ones(8, bool))
