@@ -105,7 +105,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     floor = to_host(rounding_variance(exact, ordered, look.keep))
     if known:
         data = data.without_rows()
-    state = Known(to_host(look), floor, config.negligible / unit, config.alpha)
+    state = Known(to_host(look), floor, config.negligible / unit)
 
     def work(keep: jax.Array) -> tuple[Survey, jax.Array]:
         gram, count = to_host(rows.sum_kept_rows(ordered, look.cells, keep))

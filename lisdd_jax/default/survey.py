@@ -50,7 +50,12 @@ class Survey(NamedTuple):
     gram: Any
 
 
-def _term_beyond(beyond: Beyond, noise: Noise, alpha: Any) -> tuple[Any, Any]:
+_BEYOND = 1e-3
+"""Level at which a candidate term joins the directions of all cells. One that has no effect there
+weakens the description of every cell, and lets runs with laws of their own do without the law."""
+
+
+def _term_beyond(beyond: Beyond, noise: Noise) -> tuple[Any, Any]:
     """The candidate term that acts most beyond what axis and physics span, and whether it does.
 
     Its largest score over runs pays for its search as in ``exactness``.
@@ -65,7 +70,7 @@ def _term_beyond(beyond: Beyond, noise: Noise, alpha: Any) -> tuple[Any, Any]:
     cells = (noise.degrees > 0).sum().astype(score.dtype)
     tried = float(np.log(len(largest))) + RUN_POWER * xp.log(xp.maximum(cells, 1))
     log_p = log_two_sided(largest[term], xp.maximum(noise.degrees.sum(), 1)) + tried
-    return term, log_p < xp.log(alpha)
+    return term, log_p < float(np.log(_BEYOND))
 
 
 class Known(NamedTuple):
@@ -75,13 +80,11 @@ class Known(NamedTuple):
       look: what single cells show.
       floor: variance at which residuals are rounding errors.
       negligible: discrepancy that does not matter, in the working unit.
-      alpha: level.
     """
 
     look: FirstLook
     floor: Any
     negligible: Any
-    alpha: Any
 
 
 def weights_of_cells(survey: Survey, known: Known) -> Any:
@@ -131,7 +134,7 @@ def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> S
     xp = namespace(gram)
     look, size = known.look, layout.num_physics
     plain, noise, beyond = fit_every_cell(gram, count, known.floor, size, look.full)
-    term, acts = _term_beyond(beyond, noise, known.alpha)
+    term, acts = _term_beyond(beyond, noise)
     fits = add_direction(plain, gram, term, acts, look.full, size)
     # Rows that depend on each other make the level of a cell less certain.
     depend = look.dependence

@@ -30,7 +30,7 @@ def known(*, rows_as_one=1.0, wide=1.0, shown=1.0, negligible=0.0, scale=0.0, tr
         trusted=np.isin(np.arange(NUM_CELLS), trusted),
         places=np.linspace(-1.7, 1.7, NUM_CELLS + 1),
     )
-    return Known(look, np.float64(1e-12), np.float64(negligible), np.float64(0.05))
+    return Known(look, np.float64(1e-12), np.float64(negligible))
 
 
 def curved(size):
@@ -73,7 +73,7 @@ def test_a_term_joins_where_it_acts_beyond_axis_and_physics(size, seed):
     found = surveyed(rows)
     best, degrees = beyond(rows)
     log_p = two_sided(np.sqrt(max(best)), degrees) + np.log(2 * NUM_CELLS**1.5)
-    acts = log_p < np.log(0.05)
+    acts = log_p < np.log(0.001)
     plain = fit_every_cell(rows.gram, rows.count, 1e-12, 2, FULL)[0]
     expected = add_direction(plain, rows.gram, np.argmax(best), np.bool_(acts), FULL, 2)
     np.testing.assert_allclose(found.fits.gram, expected.gram, rtol=1e-12)
@@ -84,7 +84,7 @@ def test_a_term_joins_where_it_acts_beyond_axis_and_physics(size, seed):
 def test_a_large_term_joins_and_none_without_one():
     assert (surveyed(cell_rows(0, SIZES, change=curved(1.5))).fits.rank == 5).all()
     joined = sum(surveyed(cell_rows(seed, SIZES)).fits.rank[0] == 5 for seed in range(100))
-    assert joined / 100 <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / 100)
+    assert joined / 100 <= 0.001 + 5 * np.sqrt(0.001 * 0.999 / 100)
 
 
 def test_a_region_shows_by_a_term_beyond_the_physics():
