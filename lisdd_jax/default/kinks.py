@@ -47,8 +47,9 @@ class Kinks(NamedTuple):
     Attributes:
       is_kink: bool, the correction grows from zero there.
       place: on the axis.
-      lower, upper: 95 % confidence interval of the place; where two separate lines describe the
-        rows better, though not by what a kink is granted, it holds the places of their jump too.
+      lower, upper: 95 % confidence interval of the place; where two separate lines, or the
+        correction, describe the rows better, though not by what a kink is granted, it holds the
+        places of their jump, or the end of the correction, too.
       softness: half width over which the correction bends; 0 for a sharp kink.
     """
 
@@ -243,10 +244,14 @@ def fit_kinks(
     step = jnp.abs(places[..., 1] - places[..., 0])
     width = jnp.take_along_axis(grid.width[:, :, 0], which[..., None], -1)[..., 0]
     likely = likely | also
+    ends = jnp.stack(
+        [axis[jnp.clip(end, 0, axis.shape[0] - 1)] for end in (placed.start, placed.stop - 1)]
+    )
+    ends = jnp.where(whole[9] + _DOUBT * variance < best, ends, jnp.nan)
     return Kinks(
         is_kink=is_kink,
         place=jnp.take_along_axis(places, chosen[..., None], -1)[..., 0],
-        lower=jnp.min(jnp.where(likely, places, jnp.inf), -1) - step,
-        upper=jnp.max(jnp.where(likely, places, -jnp.inf), -1) + step,
+        lower=jnp.fmin(jnp.min(jnp.where(likely, places, jnp.inf), -1) - step, ends),
+        upper=jnp.fmax(jnp.max(jnp.where(likely, places, -jnp.inf), -1) + step, ends),
         softness=width * scale.span,
     )

@@ -20,6 +20,9 @@ _SOFT_SHARE = 0.5
 """Share of the half width of a soft kink whose rows the law does without. Beyond it the hinge has
 less than a sixteenth of its value at the place (``(w / 2)^2 / 4 w`` of ``w / 4 + w / 2``)."""
 
+_ENOUGH = 0.25
+"""Share of the rows outside of the regions that must lie beyond the bounds of the ends."""
+
 
 class Settled(NamedTuple):
     """The final ends, and which rows serve what.
@@ -94,6 +97,14 @@ def _doubtful(
     return jnp.any(ends.inside(spans, wide[0], wide[1], rows.axis.shape[0]), axis=0)
 
 
+def _rows_of_law(outside: jax.Array, doubtful: jax.Array) -> jax.Array:
+    """Rows that serve the law: those outside for certain, or all of them where ends are so little
+    known that hardly any is certain."""
+    certain = outside & ~doubtful
+    enough = jnp.mean(certain) >= _ENOUGH * jnp.mean(outside)
+    return jnp.where(enough, certain, outside)
+
+
 def _height(correction: jax.Array, inside: jax.Array, placed: Placed) -> jax.Array:
     """Corrections ``(R, n)`` at their ends over their root mean squares inside, ``(2, R)``."""
     count = jnp.maximum(jnp.sum(inside, axis=1), 1).astype(correction.dtype)
@@ -157,7 +168,7 @@ def settle(
         is_kink=kink,
         softness=soft,
         slot=slot,
-        law=kept & ~doubtful & ~inside & region.sound,
+        law=_rows_of_law(kept & ~inside & region.sound, doubtful),
         num_rows=jnp.sum(own, axis=1, dtype=jnp.int32),
         outlier=jnp.zeros(num, bool).at[rows.order].set(far),
     )

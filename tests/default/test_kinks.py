@@ -71,7 +71,7 @@ def left_of(columns, response):
     return float(np.sum((response - columns @ solution) ** 2))
 
 
-def reference(axis, residual, corrected, height, kept, window, searched, rising):
+def reference(axis, residual, corrected, height, kept, window, searched, rising, end):
     """Every place and width by least squares on the rows themselves."""
     low, high = axis[searched[0]], axis[searched[1] - 1]
     rows = np.arange(*window)
@@ -91,8 +91,8 @@ def reference(axis, residual, corrected, height, kept, window, searched, rising)
     best, count = left.min(), len(rows)
     variance = min(best, jump.min()) / (count - 5)
     price = variance * np.log(count)
-    by_terms = np.sum(corrected[rows] ** 2)
-    by_terms += 3 * price * (int(height < 0.2) - int(height > 0.9))
+    by_correction = np.sum(corrected[rows] ** 2)
+    by_terms = by_correction + 3 * price * (int(height < 0.2) - int(height > 0.9))
     rival = min(jump.min(), by_terms)
     profile = left.min(1)
     likely = places[profile <= best + 3.84 * variance]
@@ -102,11 +102,14 @@ def reference(axis, residual, corrected, height, kept, window, searched, rising)
     soft = left[chosen]
     which = 0 if soft[0] <= best + 3.84 * variance else int(np.argmin(soft))
     step = places[1] - places[0]
+    lower, upper = likely.min() - step, likely.max() + step
+    if by_correction + 4 * variance < best:
+        lower, upper = min(lower, end), max(upper, end)
     return {
         "is_kink": best <= rival + price,
         "place": places[chosen],
-        "lower": likely.min() - step,
-        "upper": likely.max() + step,
+        "lower": lower,
+        "upper": upper,
         "softness": widths[which],
     }
 
@@ -150,7 +153,15 @@ def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
     windows = ((0, num), True), ((start, num), False)
     for side, (window, rising) in enumerate(windows):
         expected = reference(
-            axis, residual, corrected, height[side, 0], kept, window, (low, high), rising
+            axis,
+            residual,
+            corrected,
+            height[side, 0],
+            kept,
+            window,
+            (low, high),
+            rising,
+            axis[(start, num - 1)[side]],
         )
         for name, value in expected.items():
             np.testing.assert_allclose(

@@ -70,3 +70,14 @@ def test_a_level_correction_ends_in_a_jump():
     height = settling._height(growing, inside, placed)[:, 0]
     np.testing.assert_allclose(height, [0.1 / size, 3 / size], rtol=1e-9)
     assert settling._height(2 + 0 * growing, inside, placed)[:, 0].tolist() == [1, 1]
+
+
+def test_ends_that_are_hardly_known_leave_the_law_its_rows():
+    outside = jnp.arange(12) >= 4
+
+    def served(first):
+        return np.flatnonzero(settling._rows_of_law(outside, jnp.arange(12) < first)).tolist()
+
+    assert served(6) == [*range(6, 12)]
+    assert served(10) == [10, 11]
+    assert served(11) == served(12) == [*range(4, 12)]
