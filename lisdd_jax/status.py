@@ -53,7 +53,8 @@ class _Words(NamedTuple):
 _WORDS = {
     Status.OK: _Words("the computation succeeded", "nothing to do"),
     Status.ITERATION_LIMIT: _Words(
-        "the set of flagged cells, or of rows kept, still changed at the last allowed iteration",
+        "the set of flagged cells, of rows kept, or of ends and terms still changed at the last"
+        " allowed iteration",
         "raise max_iterations (published), or read the map as one of several that the data allow",
     ),
     Status.EXACT_FIT: _Words(

@@ -33,7 +33,8 @@ class Task(NamedTuple):
     Attributes:
       live, ordered: its rows, with derivatives and without.
       look: what single cells show, and ``state`` the small part of it.
-      keep: ``(n,)`` bool, rows near the law, and whether another pass ``repeats`` them.
+      keep: ``(n,)`` bool, rows near the law, and whether another pass ``repeats`` them, and another
+        turn ends and terms.
       survey: of the cells.
       layout, config: columns and settings.
     """

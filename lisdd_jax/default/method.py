@@ -20,13 +20,12 @@ from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import first_look, regions, rows
 from lisdd_jax.default.conclusion import Standing, Task, conclude
 from lisdd_jax.default.final_sums import sum_final
-from lisdd_jax.default.form import ChosenForm
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered, order_known, order_rows, rounding_size
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
-from lisdd_jax.default.turns import find_form
+from lisdd_jax.default.turns import Turned, find_form
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
@@ -116,8 +115,9 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     survey, keep, repeats = _repeat_until_settled(work, look.keep, known)
     task = Task(live, ordered, look, keep, repeats, state, survey, layout, config)
     stands = _take_regions(task)
-    region, settled, form, theta = _find_regions(task, stands)
-    stands = stands._replace(theta=theta)
+    region, settled, turned = _find_regions(task, stands)
+    stands = stands._replace(theta=turned.theta)
+    task = task._replace(repeats=repeats & turned.settled)
     if not known:
         gram, count = rows.sum_kept_rows(live, look.cells, keep)
         task = task._replace(survey=revive_survey(survey, gram, count, state, layout))
@@ -125,7 +125,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     final = to_host(
         sum_final(live, look, region, settled, stands.theta, weights, layout, data.num_cells)
     )
-    return conclude(task, stands, form, to_host(settled), final, data, before)
+    return conclude(task, stands, turned.form, to_host(settled), final, data, before)
 
 
 def _take_regions(task: Task) -> Standing:
@@ -155,7 +155,7 @@ def _take_regions(task: Task) -> Standing:
     )
 
 
-def _find_regions(task: Task, stands: Standing) -> tuple[OpenRegions, Settled, ChosenForm, Any]:
+def _find_regions(task: Task, stands: Standing) -> tuple[OpenRegions, Settled, Turned]:
     """Open the regions, find their terms and ends and the law beside them, and settle which rows
     serve what."""
     survey = task.survey
@@ -166,4 +166,4 @@ def _find_regions(task: Task, stands: Standing) -> tuple[OpenRegions, Settled, C
     )
     found = find_form(ordered, region, sums, stands.theta, variance, members, layout, task.config)
     settled = settle(ordered, look, region, found.theta, found.placed, variance, layout)
-    return region, settled, found.form, found.theta
+    return region, settled, found

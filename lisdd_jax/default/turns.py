@@ -38,17 +38,23 @@ class Turned(NamedTuple):
     Attributes:
       placed, form: ends and terms about the law ``theta (p,)``.
       outside: ``(p,)`` the law of the rows outside of the ends.
+      settled: bool, another turn would begin as this one did.
     """
 
     placed: Placed
     form: ChosenForm
     theta: Any
     outside: Any
+    settled: Any
 
     @property
     def next(self) -> Start:
         """What the next turn begins with."""
-        return Start(self.form.use, self.form.shared, self.placed.start, self.placed.stop)
+        return _next(self.placed, self.form)
+
+
+def _next(placed: Placed, form: ChosenForm) -> Start:
+    return Start(form.use, form.shared, placed.start, placed.stop)
 
 
 def law_outside(sums: Sums, theta: Any, layout: ColumnLayout) -> Any:
@@ -98,7 +104,9 @@ def find_form(
         settings = (layout, config.max_terms, config.tolerance)
         form = choose_form(sums, theta, present, variance, *settings)
         outside = xp.where(xp.any(present), law_outside(sums, theta, layout), theta)
-        return Turned(placed, form, theta, outside)
+        pairs = zip(*to_host((begin, _next(placed, form))), strict=True)
+        settled = xp.all(xp.stack([xp.all(before == after) for before, after in pairs]))
+        return Turned(placed, form, theta, outside, settled)
 
     begin = Start(use, xp.zeros((), bool), region.spans.start, region.spans.stop)
     return (_take_turns if xp is np else _trace_turns)(turn, theta, begin)
@@ -108,10 +116,8 @@ def _take_turns(turn: Callable[..., Turned], theta: Any, begin: Start) -> Turned
     for _ in range(_NUM_LAWS):
         for _ in range(_NUM_TURNS):
             found = turn(theta, begin)
-            # What begins as it ended would end so again.
-            same = all(map(np.array_equal, begin, found.next))
             begin = found.next
-            if same:
+            if found.settled:
                 break
         theta = found.outside
     return found
@@ -123,8 +129,7 @@ def _trace_turns(turn: Callable[..., Turned], theta: Any, begin: Start) -> Turne
     def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
         law, step, theta, begin, _ = state
         found = turn(theta, begin)
-        same = [jnp.all(a == b) for a, b in zip(begin, found.next, strict=True)]
-        done = jnp.all(jnp.stack(same)) | (step == _NUM_TURNS - 1)
+        done = found.settled | (step == _NUM_TURNS - 1)
         theta = jnp.where(done, found.outside, theta)
         law = law + done.astype(law.dtype)
         return law, jnp.where(done, 0, step + 1), theta, found.next, found

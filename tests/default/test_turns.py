@@ -7,6 +7,8 @@ import stages as passes
 
 from lisdd_jax import Config
 from lisdd_jax.default import turns
+from lisdd_jax.default.ends import Placed
+from lisdd_jax.default.form import ChosenForm
 from lisdd_jax.numerics.hosted import to_host
 
 CONFIG = Config()
@@ -39,6 +41,31 @@ def test_the_law_is_that_of_the_rows_outside():
     np.testing.assert_allclose(after.outside, law, rtol=1e-9)
     # The last turns are about the law that the turns before had left outside.
     np.testing.assert_allclose(after.theta, law, rtol=1e-9)
+
+
+def test_turns_that_have_not_settled_say_so():
+    """A turn that never begins as it ended, and one that does at the second time."""
+
+    def run(takes, dtype):
+        ends = dtype.asarray([0, 0, 0])
+
+        def turn(theta, begin):
+            after = begin._replace(start=dtype.minimum(begin.start + 1, takes))
+            placed = Placed(after.start, ends, ends, ends)
+            form = ChosenForm(*[ends] * len(ChosenForm._fields))
+            form = form._replace(use=ends, shared=ends)
+            settled = dtype.all(begin.start == after.start)
+            return turns.Turned(placed, form, theta, theta + 1, settled)
+
+        loop = turns._take_turns if dtype is np else turns._trace_turns
+        return loop(turn, dtype.zeros(1), turns.Start(ends, ends, ends, ends))
+
+    for dtype in (np, jnp):
+        assert not run(100, dtype).settled
+        assert run(1, dtype).settled
+        # Three turns about either law, and about the second one the law is that of the first.
+        assert run(100, dtype).placed.start[0] == 6
+        assert run(100, dtype).theta[0] == 1
 
 
 def test_an_undetermined_law_stays():
