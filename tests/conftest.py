@@ -11,15 +11,11 @@ from typing import Any
 # Most of the time of the tests is compile time, which these settings of XLA cut to a fifth. What
 # they compile runs several times as slowly, so long simulations are run with XLA_FLAGS set empty.
 # The passes left out simplify loops, and cost the compiler a third of what then remains.
-_LOOP_PASSES = (
-    "simplify-while-loops",
-    "while-loop-invariant-code-motion",
-    "while-loop-constant-sinking",
-)
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
-    f"--xla_disable_hlo_passes={','.join(_LOOP_PASSES)}",
+    "--xla_disable_hlo_passes="
+    "simplify-while-loops,while-loop-invariant-code-motion,while-loop-constant-sinking",
 )
 
 import hypothesis
@@ -110,7 +106,7 @@ def shared() -> Path:
 
 @pytest.fixture
 def compilations():
-    """Grows by one entry for every program that is compiled, or taken from the folder of the run."""
+    """Grows by one entry for every program that is compiled or taken from the folder of the run."""
     seen = []
 
     def note(event, *_, **__):
