@@ -51,7 +51,7 @@ def form():
 def data():
     x = np.linspace(0, 6, 50)
     arrays = (np.ones((50, 1)), x, x, np.ones((50, TERMS)), EDGES, np.ones(50, bool))
-    return prepare(*map(jnp.asarray, arrays))[0]
+    return jax.jit(prepare)(*arrays)[0]
 
 
 def test_regions_are_runs_of_flagged_cells(data):

@@ -17,9 +17,9 @@ def rows():
     response = design @ [1.0, 2.0] + rng.normal(size=NUM)
     mask = rng.random(NUM) < 0.8
     cell = np.where(mask, rng.integers(CELLS, size=NUM), CELLS).astype(np.int32)
-    _, basis, centered = to_frame(*map(jnp.asarray, (design, response, mask)))
+    _, basis, centered = jax.jit(to_frame)(design, response, mask)
     first = np.array([0.3, -0.1])
-    residual = jnp.where(mask, centered - basis @ first, 0.0)
+    residual = np.where(mask, np.asarray(centered) - np.asarray(basis) @ first, 0.0)
     sums = jax.jit(cell_fits.sum_cells, static_argnums=4)(basis, residual, mask, cell, CELLS)
     return np.asarray(basis), np.asarray(residual), mask, cell, sums
 
