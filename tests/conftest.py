@@ -4,7 +4,6 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +42,10 @@ gc.freeze()
 gc.set_threshold(50_000, 20, 50)
 
 # What JAX compiles stays in its caches: a hundred megabytes for a diagnosis, and thousands for all
-# test modules together.
-_MOST_RESIDENT_BYTES = 3 << 28
+# test modules together. What is wanted again is traced again and taken from the folder of the run.
+# Within a module more is left, since its tests share programs.
+_MOST_BYTES_OF_A_MODULE = 3 << 29
+_MOST_BYTES_AFTER_IT = 3 << 28
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,28 +68,37 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput[_PROGRAMS] = node.config.stash[_FOLDER]
 
 
-# Few tests that compile for minutes: begun last, one of them would keep a worker alone at the end.
+# Longest first: begun last, a module that compiles for a minute would keep one worker alone.
 _FIRST = (
     "test_derivatives",
+    "test_experiments",
+    "test_reproduce_cli",
+    "test_power",
     "test_nonlinear",
     "test_smooth_diagnosis",
-    "test_reproduce_cli",
-    "test_experiments",
     "test_transforms",
+    "test_method",
+    "test_cases",
+    "test_doctests",
+    "test_reference",
+    "test_candidates",
+    "test_hybrid_examples",
+    "test_diagnosis",
     "test_hybrid_layer",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the modules that take longest."""
-    items.sort(key=lambda item: item.path.stem not in _FIRST)
+    order = {name: place for place, name in enumerate(_FIRST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def bounded_memory() -> Iterator[None]:
-    """Give memory back after a module that has left the process large."""
-    yield
-    if machine.resident_bytes() > _MOST_RESIDENT_BYTES:
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Give memory back after a test or module that has left the process large."""
+    stays = nextitem is not None and nextitem.path == item.path
+    if machine.resident_bytes() > (_MOST_BYTES_OF_A_MODULE if stays else _MOST_BYTES_AFTER_IT):
         release_programs()
         jax.clear_caches()
         gc.collect()
