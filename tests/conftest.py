@@ -2,13 +2,19 @@
 
 import gc
 import os
-from collections.abc import Iterator
+import shutil
+import tempfile
 from pathlib import Path
+from typing import Any
 
-# Most of the time of the tests is compile time, which these settings of XLA cut to a third. What
+# Most of the time of the tests is compile time, which these settings of XLA cut to a fifth. What
 # they compile runs several times as slowly, so long simulations are run with XLA_FLAGS set empty.
+# The passes left out simplify loops, and cost the compiler a third of what then remains.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_disable_hlo_passes="
+    "simplify-while-loops,while-loop-invariant-code-motion,while-loop-constant-sinking",
 )
 
 import hypothesis
@@ -23,37 +29,76 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
+_PROGRAMS = "compiled programs"
+_FOLDER = pytest.StashKey[str]()
+
 # The same examples in every run, as keys are fixed; a failure found elsewhere becomes an example.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
+# Tracing makes millions of objects that live on: looking through them at the usual rate for
+# some that do not takes a fifth of its time.
+gc.freeze()
+gc.set_threshold(50_000, 20, 50)
+
 # What JAX compiles stays in its caches: a hundred megabytes for a diagnosis, and thousands for all
-# test modules together. Few programs serve two modules, so little is compiled again.
-_MOST_RESIDENT_BYTES = 1 << 30
+# test modules together. What is wanted again is traced again and taken from the folder of the run.
+# Within a module more is left, since its tests share programs.
+_MOST_BYTES_OF_A_MODULE = 3 << 29
+_MOST_BYTES_AFTER_IT = 3 << 28
 
 
-# Few tests that compile for minutes: begun last, one of them would keep a worker alone at the end.
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile what several modules or processes of one run need once.
+
+    Only these processes share the folder: those that tests start are set up as a user's are.
+    """
+    folder = getattr(config, "workerinput", {}).get(_PROGRAMS)
+    if folder is None:
+        folder = tempfile.mkdtemp(prefix="lisdd_jax_tests_")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    config.stash[_FOLDER] = folder
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist the folder of the run."""
+    node.workerinput[_PROGRAMS] = node.config.stash[_FOLDER]
+
+
+# Longest first: begun last, a module that compiles for a minute would keep one worker alone.
 _FIRST = (
     "test_derivatives",
+    "test_experiments",
+    "test_reproduce_cli",
+    "test_power",
     "test_nonlinear",
     "test_smooth_diagnosis",
-    "test_reproduce_cli",
-    "test_experiments",
     "test_transforms",
+    "test_method",
+    "test_cases",
+    "test_doctests",
+    "test_reference",
+    "test_candidates",
+    "test_hybrid_examples",
+    "test_diagnosis",
     "test_hybrid_layer",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the modules that take longest."""
-    items.sort(key=lambda item: item.path.stem not in _FIRST)
+    order = {name: place for place, name in enumerate(_FIRST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def bounded_memory() -> Iterator[None]:
-    """Give memory back after a module that has left the process large."""
-    yield
-    if machine.resident_bytes() > _MOST_RESIDENT_BYTES:
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Give memory back after a test or module that has left the process large."""
+    stays = nextitem is not None and nextitem.path == item.path
+    if machine.resident_bytes() > (_MOST_BYTES_OF_A_MODULE if stays else _MOST_BYTES_AFTER_IT):
         release_programs()
         jax.clear_caches()
         gc.collect()
@@ -71,7 +116,7 @@ def shared() -> Path:
 
 @pytest.fixture
 def compilations():
-    """Grows by one entry for every program that XLA compiles."""
+    """Grows by one entry for every program that is compiled or taken from the folder of the run."""
     seen = []
 
     def note(event, *_, **__):

@@ -16,7 +16,7 @@ from lisdd_jax.status import Status
 from lisdd_jax.study.experiments import scenarios
 
 LOWER, UPPER = np.array(scenarios.CANDIDATE_REGIONS).T
-SAMPLE = scenarios.several_regions(3000)(jax.random.key(0))
+SAMPLE = jax.jit(scenarios.several_regions(3000))(jax.random.key(0))
 CONFIG = Config.paper(num_starts=10)
 
 
@@ -28,20 +28,24 @@ def run(sample: scenarios.Sample = SAMPLE, **changes: Any) -> CandidateRegions:
     )
 
 
-FOUND = run()
+@pytest.fixture(scope="module")
+def declared() -> CandidateRegions:
+    return run()
 
 
-def test_declares_the_two_discrepant_regions_with_their_own_terms() -> None:
+def test_declares_the_two_discrepant_regions_with_their_own_terms(
+    declared: CandidateRegions,
+) -> None:
     names = scenarios.LIBRARIES["six"].names
-    assert FOUND.regions.present.tolist() == [False, True, False, True]
-    chosen = [[names[i] for i in np.flatnonzero(row)] for row in FOUND.regions.support]
+    assert declared.regions.present.tolist() == [False, True, False, True]
+    chosen = [[names[i] for i in np.flatnonzero(row)] for row in declared.regions.support]
     assert chosen == [[], ["x1^3"], [], ["x1*x2"]]
     # Five standard errors of the amplitudes.
     for k, value in ((1, 0.2), (3, 0.4)):
-        weights, errors = FOUND.regions.coefficients[k], FOUND.regions.stderr[k]
-        term = int(np.flatnonzero(FOUND.regions.support[k])[0])
+        weights, errors = declared.regions.coefficients[k], declared.regions.stderr[k]
+        term = int(np.flatnonzero(declared.regions.support[k])[0])
         assert abs(weights[term] - value) < 5 * errors[term]
-    assert int(FOUND.status) == 0
+    assert int(declared.status) == 0
 
 
 def test_evidence_is_the_chi_square_tail_of_the_energy() -> None:
@@ -108,13 +112,13 @@ def test_declared_are_those_with_an_adjusted_p_value_up_to_q(method: str) -> Non
 
 
 def test_an_empty_region_is_undefined_and_not_declared() -> None:
-    found = run(lower=np.array([1.3, 4.6]), upper=np.array([2.1, 4.7]))
-    assert np.isnan(found.regions.p_value[1])
-    assert found.regions.present.tolist() == [True, False]
+    found = run(lower=np.array([1.3, 4.6, 0.0, 2.3]), upper=np.array([2.1, 4.7, 0.5, 2.6]))
+    assert np.isnan(found.regions.p_value).tolist() == [False, True, False, False]
+    assert found.regions.present.tolist() == [True, False, False, False]
 
 
-def test_corrected_forecast_uses_the_declared_regions() -> None:
-    forecast = predict(FOUND, SAMPLE.design, SAMPLE.axis, SAMPLE.features)
+def test_corrected_forecast_uses_the_declared_regions(declared: CandidateRegions) -> None:
+    forecast = predict(declared, SAMPLE.design, SAMPLE.axis, SAMPLE.features)
     error = np.sqrt(np.mean((np.asarray(forecast) - np.asarray(SAMPLE.response)) ** 2))
     assert error == pytest.approx(0.3, abs=0.02)
 
@@ -143,8 +147,8 @@ def test_settings_of_the_default_method_are_refused() -> None:
         run(config=Config())
 
 
-def test_the_evidence_is_of_regions_fixed_beforehand() -> None:
-    assert not FOUND.regions.same_rows
+def test_the_evidence_is_of_regions_fixed_beforehand(declared: CandidateRegions) -> None:
+    assert not declared.regions.same_rows
 
 
 def test_a_failure_leaves_no_number() -> None:

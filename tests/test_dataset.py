@@ -24,7 +24,7 @@ def arrays(seed=0):
 
 
 def ready(named, **options):
-    return prepare(**check_arguments(**named, num_cells=4, **options))
+    return jax.jit(prepare)(**check_arguments(**named, num_cells=4, **options))
 
 
 def test_what_a_data_set_holds():

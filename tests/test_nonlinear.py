@@ -108,22 +108,33 @@ def one_axis(model, true, seed, effect):
 
 @jax.jit
 def run_either(start, axis, is_wave, response, key, mask):
-    """One program for all models, data and starts."""
-    return diagnose_nonlinear(
-        either,
-        start,
-        (axis, is_wave),
-        response,
-        axis,
-        jnp.stack([axis, jnp.ones(NUM), axis**2], axis=1),
-        key=key,
-        config=CONFIG,
-        edges=jnp.linspace(0.0, 3.0, 13),
-        mask=mask,
-    )
+    """One program for all models, data and starts, and for the derivatives of the rate."""
+
+    def rate(response, axis):
+        found = diagnose_nonlinear(
+            either,
+            start,
+            (axis, is_wave),
+            response,
+            axis,
+            jnp.stack([axis, jnp.ones(NUM), axis**2], axis=1),
+            key=key,
+            config=CONFIG,
+            edges=jnp.linspace(0.0, 3.0, 13),
+            mask=mask,
+        )
+        return found.theta["rate"], found
+
+    slope, found = jax.grad(rate, argnums=(0, 1), has_aux=True)(response, axis)
+    return found, slope
 
 
 def run(model, start, axis, response, key, mask=None):
+    return run_with_slope(model, start, axis, response, key, mask)[0]
+
+
+def run_with_slope(model, start, axis, response, key, mask=None):
+    """A diagnosis, and derivatives of its rate in response and axis."""
     mask = jnp.ones(NUM, bool) if mask is None else mask
     is_wave = jnp.full(NUM, model is wave)
     theta = {name: jnp.asarray(value) for name, value in zip(("size", "rate"), start, strict=True)}
@@ -198,16 +209,16 @@ def test_padded_rows_change_nothing_and_reverse_derivatives_are_those_of_the_fix
     mask = np.arange(NUM) < NUM - 20
     lost = jnp.where(mask, response, jnp.nan), jnp.where(mask, axis, jnp.nan)
 
-    def rate(response, axis):
-        return run(pulse, (1.0, 1.0), axis, response, KEY, mask).theta["rate"]
+    def solved(response, axis):
+        found, slope = run_with_slope(pulse, (1.0, 1.0), axis, response, KEY, mask)
+        return found.theta["rate"], slope
 
-    assert rate(*lost) == rate(response, axis)
-    # As one program, which leaves out what only the rest of the diagnosis needs.
-    slope = jax.jit(jax.grad(rate, argnums=(0, 1)))(*lost)
+    rate, slope = solved(*lost)
+    assert rate == solved(response, axis)[0]
     assert np.isfinite(slope).all()
     change = jnp.where(mask, jnp.asarray(np.random.default_rng(1).normal(size=NUM)), 0.0)
     step = 1e-5
-    right, left = (rate(lost[0] + side * step * change, lost[1]) for side in (1.0, -1.0))
+    right, left = (solved(lost[0] + side * step * change, lost[1])[0] for side in (1.0, -1.0))
     np.testing.assert_allclose(slope[0] @ change, (right - left) / (2 * step), rtol=1e-5)
 
 

@@ -13,11 +13,12 @@ import lisdd_jax
 from lisdd_jax.study.experiments import metrics, scenarios
 
 EDGES = jnp.linspace(-3.3, 3.3, 15)
+SIMULATE = jax.jit(scenarios.oscillator(2000))
 
 
 @pytest.fixture(scope="module")
 def sample():
-    return scenarios.oscillator(2000)(jax.random.key(3))
+    return SIMULATE(jax.random.key(3))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_correction_acts_inside_the_regions_only(sample, found):
 
 
 def test_correction_improves_the_forecast(sample, found):
-    fresh = scenarios.oscillator(2000)(jax.random.key(5))
+    fresh = SIMULATE(jax.random.key(5))
     corrected = lisdd_jax.predict(found, fresh.design, fresh.axis, fresh.features)
     assert metrics.rmse(corrected, fresh) < 0.7 * metrics.rmse(
         fresh.design @ found.coefficients, fresh

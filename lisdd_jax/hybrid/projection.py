@@ -6,6 +6,7 @@ measurements.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -183,6 +184,19 @@ def project(
     validation.check_count("num_tests", num_tests, 1)
     validation.check_count("window", window, num_tests + 1)
     starts, there = _windows(record, window)
+    return _project_windows(record, state, rates, starts, there, window, num_tests)
+
+
+@partial(jax.jit, static_argnames=("window", "num_tests"))
+def _project_windows(
+    record: Record,
+    state: jax.Array,
+    rates: jax.Array,
+    starts: jax.Array,
+    there: jax.Array,
+    window: int,
+    num_tests: int,
+) -> Projected:
     state, rates = record.take(state), record.take(rates)
     integrals = jnp.pad(_interval_integrals(record, rates), [(0, 1), (0, 0)])
 

@@ -115,6 +115,15 @@ def record(
     times = check_times(times, mask, segment)
     if largest_gap is not None:
         validation.check_number("largest_gap", largest_gap, np.finfo(float).tiny, np.inf)
+        largest_gap = jnp.asarray(largest_gap, times.dtype)
+    return _divide(times, mask, segment, largest_gap), mask
+
+
+@jax.jit
+def _divide(
+    times: jax.Array, mask: jax.Array, segment: jax.Array | None, largest_gap: jax.Array | None
+) -> Record:
+    num = len(times)
     place = jnp.arange(num, dtype=jnp.int32)
     rows = jnp.nonzero(mask, size=num, fill_value=num)[0].astype(jnp.int32)
     used = rows < num
@@ -127,8 +136,8 @@ def record(
     if largest_gap is None:
         limit = GAP_FACTOR * order.median(interval, joined) if num > 1 else jnp.inf
     else:
-        limit = jnp.asarray(largest_gap, times.dtype)
+        limit = largest_gap
     joined = joined & (interval <= limit)
     first = lax.cummax(jnp.where(jnp.pad(joined, (1, 0)), 0, place))
     stop = lax.cummin(jnp.where(jnp.pad(joined, (0, 1)), num, place + 1), reverse=True)
-    return Record(times, rows, used, first, stop), mask
+    return Record(times, rows, used, first, stop)

@@ -1,6 +1,7 @@
 """Smooth values and rates of a record, by least squares on moving windows."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
 from lisdd_jax.hybrid import records
+from lisdd_jax.hybrid.records import Record
 from lisdd_jax.numerics import normal_equations, scaling
 from lisdd_jax.numerics.precision import full_precision
 
@@ -89,6 +91,19 @@ def local_polynomial(
             f"half_window must leave some piece of the record with {size} samples in a row, got"
             f" {half_window}; gaps, segments and missing samples divide it"
         )
+    return _estimate(record, values, long, half_window, degree, derivative)
+
+
+@partial(jax.jit, static_argnames=("half_window", "degree", "derivative"))
+def _estimate(
+    record: Record,
+    values: jax.Array,
+    long: jax.Array,
+    half_window: int,
+    degree: int,
+    derivative: int,
+) -> Smoothed:
+    num, size = len(record.times), 2 * half_window + 1
     centre = jnp.arange(num, dtype=jnp.int32)
     begin = jnp.clip(centre - half_window, record.first, record.stop - size)
     # Short pieces have no window; any other stands in, and its estimate is not shown.

@@ -1,10 +1,16 @@
 """Cells of equal counts that begin where the axis changes."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lisdd_jax.default.cells import MOST_CELLS, coarse_cells, fine_cells, lay_cells
+from lisdd_jax.default import cells as laid
+from lisdd_jax.default.cells import MOST_CELLS
+
+lay_cells = jax.jit(laid.lay_cells)
+fine_cells = jax.jit(laid.fine_cells, static_argnums=2)
+coarse_cells = jax.jit(laid.coarse_cells, static_argnums=2)
 
 
 def lay(axis, wanted, least=1):

@@ -11,6 +11,8 @@ DTYPES = [np.float32, np.float64]
 NUM = 40
 fit = jax.jit(least_squares.least_squares)
 whiten = jax.jit(frame.whiten)
+compress = jax.jit(least_squares.compress)
+sweep = jax.jit(normal_equations.sweep)
 
 
 def problem(seed: int, num: int = NUM) -> tuple[np.ndarray, np.ndarray]:
@@ -56,8 +58,9 @@ def test_longley_in_a_frame():
     """Sums of products in the basis lose nothing, though those of the columns would."""
     design, response = np.column_stack([np.ones(16), LONGLEY[:, 1:]]), LONGLEY[:, 0]
     change = whiten(design, response, jnp.ones(16, bool))
-    basis, centered = change.to_basis(design), change.center_response(design, response)
-    swept = normal_equations.sweep(basis.T @ basis, basis.T @ centered)
+    basis = np.asarray(change.to_basis(design))
+    centered = np.asarray(change.center_response(design, response))
+    swept = sweep(basis.T @ basis, basis.T @ centered)
     np.testing.assert_allclose(change.coefficients(swept.solution), LONGLEY_COEFFICIENTS, rtol=1e-7)
 
 
@@ -142,7 +145,7 @@ def test_fewer_rows_than_columns_leave_columns_dependent(num_used):
 @pytest.mark.parametrize("shape", [(40, 3), (2, 3), (3, 3)])
 def test_factor_has_the_same_sums_of_products(shape):
     columns = np.random.default_rng(5).normal(size=shape) * [1e-8, 1.0, 1e8]
-    factor = least_squares.compress(columns)
+    factor = np.asarray(compress(columns))
     assert factor.shape == (3, 3)
     np.testing.assert_array_equal(factor, np.triu(factor))
     scale = np.linalg.norm(columns, axis=0)
@@ -156,7 +159,7 @@ def test_factor_has_the_same_sums_of_products(shape):
 def test_the_triangle_and_the_coordinates_keep_all_products():
     rng = np.random.default_rng(5)
     columns, target = rng.normal(size=(6, 4)), rng.normal(size=(6, 1))
-    found = least_squares.orthogonalize(jnp.asarray(columns), jnp.asarray(target))
+    found = jax.device_get(jax.jit(least_squares.orthogonalize)(columns, target))
     assert found.independent.all()
     np.testing.assert_allclose(found.triangle.T @ found.triangle, columns.T @ columns, atol=1e-13)
     np.testing.assert_allclose(found.triangle.T @ found.coordinates, columns.T @ target, atol=1e-13)
@@ -170,7 +173,7 @@ def test_sweep_solves_a_batch(size, dtype):
     rng = np.random.default_rng(size)
     rows = rng.normal(size=(7, 30, size))
     gram, moment = np.einsum("bni,bnj->bij", rows, rows), rng.normal(size=(7, size))
-    found = normal_equations.sweep(jnp.asarray(gram, dtype), jnp.asarray(moment, dtype))
+    found = sweep(jnp.asarray(gram, dtype), jnp.asarray(moment, dtype))
     tolerance = 1e-4 if dtype == np.float32 else 1e-12
     assert found.independent.all()
     expected = np.linalg.solve(gram, moment[..., None])[..., 0]
@@ -184,7 +187,7 @@ def test_sweep_leaves_dependent_columns_out():
     rows = np.random.default_rng(0).normal(size=(30, 4))
     rows[:, 2] = 2 * rows[:, 0]
     rows[:, 3] = 0
-    found = normal_equations.sweep(jnp.asarray(rows.T @ rows), jnp.asarray(rows.T @ rows[:, 1]))
+    found = sweep(jnp.asarray(rows.T @ rows), jnp.asarray(rows.T @ rows[:, 1]))
     assert found.independent.tolist() == [True, True, False, False]
     np.testing.assert_allclose(found.solution, [0, 1, 0, 0], atol=1e-12)
     assert not found.inverse[2:].any()
@@ -198,7 +201,7 @@ class TestFrame:
         design[:, 1] = 1e4 * design[:, 1] + offset
         mask = jnp.arange(NUM) < 31
         change = whiten(design, response, mask)
-        basis = change.to_basis(design)[:31]
+        basis = np.asarray(change.to_basis(design))[:31]
         assert change.independent.all()
         np.testing.assert_allclose(basis.T @ basis / 31, np.eye(3), atol=1e-9)
 
@@ -215,8 +218,8 @@ class TestFrame:
         design, response = problem(9)
         design = design + [0.0, 5.0, -3.0] if constant else design[:, 1:] + [5.0, -3.0]
         change = whiten(design, response, jnp.ones(NUM, bool))
-        basis = change.to_basis(design)
-        inverse = normal_equations.sweep(basis.T @ basis, basis[0]).inverse
+        basis = np.asarray(change.to_basis(design))
+        inverse = sweep(basis.T @ basis, basis[0]).inverse
         np.testing.assert_allclose(
             change.covariance(inverse), np.linalg.inv(design.T @ design), atol=1e-12
         )
@@ -233,10 +236,10 @@ class TestFrame:
         change = whiten(
             shifted.astype(np.float32), response.astype(np.float32), jnp.ones(NUM, bool)
         )
-        basis = change.to_basis(shifted.astype(np.float32))
+        basis = np.asarray(change.to_basis(shifted.astype(np.float32)))
         single = (part.astype(np.float32) for part in (shifted, response))
-        centered = change.center_response(*single)
-        solution = normal_equations.sweep(basis.T @ basis, basis.T @ centered).solution
+        centered = np.asarray(change.center_response(*single))
+        solution = sweep(basis.T @ basis, basis.T @ centered).solution
         expected = np.linalg.lstsq(design, response)[0][1:]
         # Rounding of the column: 6e-5 of a unit of spread.
         np.testing.assert_allclose(change.coefficients(solution)[1:], expected, rtol=2e-4)

@@ -51,19 +51,20 @@ def form():
 def data():
     x = np.linspace(0, 6, 50)
     arrays = (np.ones((50, 1)), x, x, np.ones((50, TERMS)), EDGES, np.ones(50, bool))
-    return prepare(*map(jnp.asarray, arrays))[0]
+    return jax.jit(prepare)(*arrays)[0]
 
 
 def test_regions_are_runs_of_flagged_cells(data):
     make = jax.jit(make_regions)
     for pattern in range(2**CELLS):
         flagged = [bool(pattern >> k & 1) for k in range(CELLS)]
-        found, runs = make(data, regime(flagged), form()), brute_force.runs_of(flagged)
+        own = regime(flagged)
+        found = jax.device_get(make(data, own, form()))
+        runs = brute_force.runs_of(flagged)
         assert found.present.tolist() == [k < len(runs) for k in range(3)]
         for k, (first, last) in enumerate(runs):
-            own = regime(flagged)
-            count = sum(int(own.count[c]) for c in range(first, last + 1))
-            statistic = sum(float(own.statistic[c]) for c in range(first, last + 1))
+            count = sum(int(c) for c in np.asarray(own.count)[first : last + 1])
+            statistic = sum(float(c) for c in np.asarray(own.statistic)[first : last + 1])
             assert (found.lower[k], found.upper[k]) == (EDGES[first], EDGES[last + 1])
             assert (bool(found.open_below[k]), bool(found.open_above[k])) == (
                 first == 0,

@@ -10,8 +10,19 @@ import pytest
 
 from lisdd_jax.study.experiments import baselines, scenarios
 
-SAMPLE = scenarios.oscillator(800)(jax.random.key(1))
-FRESH = scenarios.oscillator(800)(jax.random.key(2))
+# As studies run them: traced, and one program each.
+simulate = jax.jit(scenarios.oscillator(800))
+black_box = jax.jit(baselines.black_box)
+joint = jax.jit(baselines.joint)
+global_physics = jax.jit(baselines.global_physics)
+global_sparse = jax.jit(baselines.global_sparse)
+ensemble_sparse = jax.jit(baselines.ensemble_sparse, static_argnames="num_bootstraps")
+thresholded_least_squares = jax.jit(baselines.thresholded_least_squares)
+forecast = jax.jit(baselines.forecast)
+oracle = jax.jit(baselines.oracle)
+
+SAMPLE = simulate(jax.random.key(1))
+FRESH = simulate(jax.random.key(2))
 
 
 def arrays(sample: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -25,27 +36,24 @@ def solve(columns: np.ndarray, response: np.ndarray) -> np.ndarray:
 def test_black_box_and_joint_fit_are_least_squares() -> None:
     design, features, response = arrays(SAMPLE)
     physics = solve(design, response)
-    box = baselines.black_box(SAMPLE)
+    box = black_box(SAMPLE)
     np.testing.assert_allclose(box.coefficients, physics, rtol=1e-10)
     np.testing.assert_allclose(box.weights, solve(features, response - design @ physics), rtol=1e-8)
     both = solve(np.hstack([design, features]), response)
-    joint = baselines.joint(SAMPLE)
-    np.testing.assert_allclose(np.concatenate([joint.coefficients, joint.weights]), both, rtol=1e-7)
+    found = joint(SAMPLE)
+    np.testing.assert_allclose(np.concatenate([found.coefficients, found.weights]), both, rtol=1e-7)
 
 
 def test_prediction_adds_the_terms_everywhere() -> None:
-    model = baselines.joint(SAMPLE)
+    model = joint(SAMPLE)
     design, features, _ = arrays(FRESH)
     expected = design @ np.asarray(model.coefficients) + features @ np.asarray(model.weights)
-    np.testing.assert_allclose(baselines.forecast(model, FRESH), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(forecast(model, FRESH), expected, rtol=1e-12, atol=1e-12)
 
 
 def threshold(features: np.ndarray, target: np.ndarray, level: float) -> np.ndarray:
     gram, moment = features.T @ features, features.T @ target
-    weights = baselines.thresholded_least_squares(
-        jnp.asarray(gram), jnp.asarray(moment), threshold=level
-    )
-    return np.asarray(weights)
+    return np.asarray(thresholded_least_squares(gram, moment, threshold=level))
 
 
 @pytest.mark.parametrize("level", [0.0, 0.05, 0.3, 1.0, 5.0])
@@ -75,7 +83,7 @@ def test_global_sparse_fit_of_the_testbed_is_that_of_pysindy(level: float) -> No
         warnings.simplefilter("ignore")
         optimizer = pysindy.STLSQ(threshold=level, alpha=0.05)
         optimizer.fit(features, residual[:, None])
-    ours = baselines.global_sparse(SAMPLE, level).weights
+    ours = global_sparse(SAMPLE, level).weights
     np.testing.assert_allclose(ours, optimizer.coef_[0], rtol=1e-7, atol=1e-12)
 
 
@@ -87,16 +95,14 @@ def test_a_threshold_that_keeps_all_is_least_squares() -> None:
 
 
 def test_a_threshold_that_keeps_nothing_leaves_the_physics() -> None:
-    model = baselines.global_sparse(SAMPLE, 1e3)
+    model = global_sparse(SAMPLE, 1e3)
     assert not np.any(model.weights)
-    np.testing.assert_allclose(
-        model.coefficients, baselines.global_physics(SAMPLE).coefficients, rtol=0
-    )
+    np.testing.assert_allclose(model.coefficients, global_physics(SAMPLE).coefficients, rtol=0)
 
 
 def test_ensemble_is_the_mean_over_bootstraps() -> None:
     key, num = jax.random.key(3), 5
-    model = baselines.ensemble_sparse(key, SAMPLE, 0.02, num_bootstraps=num)
+    model = ensemble_sparse(key, SAMPLE, 0.02, num_bootstraps=num)
     design, features, response = arrays(SAMPLE)
     physics, weights = [], []
     for one in jax.random.split(key, num):
@@ -112,26 +118,25 @@ def test_ensemble_is_the_mean_over_bootstraps() -> None:
 
 
 def test_oracle_reaches_the_noise() -> None:
-    error = np.asarray(baselines.oracle(SAMPLE, FRESH) - FRESH.response)
+    error = np.asarray(oracle(SAMPLE, FRESH)) - np.asarray(FRESH.response)
     # Five standard errors of a root mean square, and the cost of four coefficients.
     assert np.sqrt(np.mean(error**2)) == pytest.approx(0.3, abs=5 * 0.3 / np.sqrt(1600) + 1e-3)
 
 
 def test_oracle_of_the_null_is_the_physics() -> None:
-    simulate = scenarios.oscillator(200)
-    sample = simulate(jax.random.key(4), beta=0.0)
-    expected = sample.design @ baselines.global_physics(sample).coefficients
-    np.testing.assert_allclose(baselines.oracle(sample, sample), expected, rtol=1e-9)
+    sample = jax.jit(scenarios.oscillator(800))(jax.random.key(4), beta=0.0)
+    expected = np.asarray(sample.design) @ np.asarray(global_physics(sample).coefficients)
+    np.testing.assert_allclose(oracle(sample, sample), expected, rtol=1e-9)
 
 
 def test_thresholds_can_be_batched() -> None:
-    features, target = SAMPLE.features, SAMPLE.response
+    _, features, target = arrays(SAMPLE)
     gram, moment = features.T @ features, features.T @ target
     levels = jnp.array([0.05, 0.5, 100.0])
 
     def fit(level: jax.Array) -> jax.Array:
-        return baselines.thresholded_least_squares(gram, moment, threshold=level)
+        return thresholded_least_squares(gram, moment, threshold=level)
 
-    batched = jax.vmap(fit)(levels)
+    batched = jax.jit(jax.vmap(fit))(levels)
     for weights, level in zip(batched, levels, strict=True):
         np.testing.assert_allclose(weights, fit(level), rtol=1e-9, atol=1e-12)

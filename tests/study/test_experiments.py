@@ -120,12 +120,12 @@ def test_files_hold_the_rows_and_the_report_names_what_differs(
 def test_a_library_by_number_is_that_library() -> None:
     """Zero columns for the terms of other libraries change nothing."""
     key, key_fit = jax.random.split(jax.random.key(3))
-    config = SETUP.config("paper")
-    simulate = runs.library_simulator(3000)
+    config, form_recovered = SETUP.config("paper"), jax.jit(metrics.form_recovered)
+    simulate = jax.jit(runs.library_simulator(3000))
     for name in ("six", "eight_linear_cosine"):
         number = runs.LIBRARIES.index(name)
         padded = simulate(key, library=number)
-        plain = scenarios.oscillator(3000, name)(key)
+        plain = jax.jit(scenarios.oscillator(3000, name))(key)
         results = [
             pipeline.diagnose_sample(key_fit, sample, config=config, edges=runs.edges())
             for sample in (padded, plain)
@@ -136,8 +136,7 @@ def test_a_library_by_number_is_that_library() -> None:
         ]
         assert chosen[0] == chosen[1]
         errors = [
-            bool(metrics.form_recovered(*pair))
-            for pair in zip(results, (padded, plain), strict=True)
+            bool(form_recovered(*pair)) for pair in zip(results, (padded, plain), strict=True)
         ]
         assert errors[0] == errors[1]
 
@@ -222,14 +221,15 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_naive_test_uses_the_chosen_region_and_form() -> None:
-    sample = scenarios.oscillator(3000)(jax.random.key(0), beta=0.2)
+    sample = jax.jit(scenarios.oscillator(3000))(jax.random.key(0), beta=0.2)
     found = pipeline.diagnose_sample(
         jax.random.key(1), sample, config=SETUP.config("paper"), edges=runs.edges()
     )
-    assert bool(runs.naive_rejection(found, sample, 0.05))
+    naive_rejection = jax.jit(runs.naive_rejection)
+    assert bool(naive_rejection(found, sample, 0.05))
     inside = np.asarray(found.regions.contains(sample.axis)).any(axis=0)
     cell = np.searchsorted(np.asarray(runs.edges()), np.asarray(sample.axis), side="right") - 1
     assert np.array_equal(inside, np.asarray(found.cells.flagged)[cell])
     nothing = jnp.zeros_like(found.regions.present)
     object.__setattr__(found.regions, "present", nothing)
-    assert not bool(runs.naive_rejection(found, sample, 0.05))
+    assert not bool(naive_rejection(found, sample, 0.05))

@@ -12,8 +12,9 @@ from lisdd_jax.results import Verdict
 from lisdd_jax.study.experiments import metrics, scenarios
 
 EDGES = jnp.linspace(-3.3, 3.3, 15)
-SAMPLE = scenarios.oscillator(20)(jax.random.key(0))
-NULL = scenarios.oscillator(20)(jax.random.key(0), beta=0.0)
+SIMULATE = jax.jit(scenarios.oscillator(20))
+SAMPLE = SIMULATE(jax.random.key(0))
+NULL = SIMULATE(jax.random.key(0), beta=0.0)
 
 
 def regions(*intervals: tuple[float, float]) -> Any:

@@ -8,6 +8,7 @@ import pytest
 from lisdd_jax.study.experiments import scenarios
 
 KEY = jax.random.key(0)
+OSCILLATOR = jax.jit(scenarios.oscillator(4000))
 
 
 def residual(sample: scenarios.Sample) -> np.ndarray:
@@ -18,7 +19,7 @@ def residual(sample: scenarios.Sample) -> np.ndarray:
 @pytest.mark.parametrize("beta", [0.0, 0.2])
 @pytest.mark.parametrize("width", [0.6, 1.0])
 def test_oscillator_is_physics_plus_term_plus_noise(beta: float, width: float) -> None:
-    sample = scenarios.oscillator(4000)(KEY, beta=beta, width=width, scale=0.3)
+    sample = OSCILLATOR(KEY, beta=beta, width=width, scale=0.3)
     noise = residual(sample)
     # Five standard errors of a mean and of a standard deviation.
     assert abs(noise.mean()) < 5 * 0.3 / np.sqrt(4000)
@@ -29,14 +30,14 @@ def test_oscillator_is_physics_plus_term_plus_noise(beta: float, width: float) -
 
 
 def test_truth_of_the_null_is_empty() -> None:
-    sample = scenarios.oscillator(50)(KEY, beta=0.0)
+    sample = jax.jit(scenarios.oscillator(50))(KEY, beta=0.0)
     assert not sample.present.any()
     assert not sample.support.any()
 
 
 def test_true_support_is_the_cubic_in_every_library() -> None:
     for name, library in scenarios.LIBRARIES.items():
-        sample = scenarios.oscillator(20, name)(KEY)
+        sample = jax.jit(scenarios.oscillator(20, name))(KEY)
         chosen = [library.names[i] for i in np.flatnonzero(sample.support[0])]
         assert chosen == ["x1^3"]
         assert sample.features.shape == (20, len(library))
@@ -46,12 +47,12 @@ def test_noise_can_be_replaced() -> None:
     def signs(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         return jnp.sign(jax.random.normal(key, shape))
 
-    sample = scenarios.oscillator(100, noise=signs)(KEY, scale=0.5)
+    sample = jax.jit(scenarios.oscillator(100, noise=signs))(KEY, scale=0.5)
     np.testing.assert_allclose(np.abs(residual(sample)), 0.5, rtol=1e-12)
 
 
 def test_several_regions_miss_a_term_each() -> None:
-    sample = scenarios.several_regions(4000)(KEY, cubic=0.2, bilinear=0.4)
+    sample = jax.jit(scenarios.several_regions(4000))(KEY, cubic=0.2, bilinear=0.4)
     x, features = np.asarray(sample.axis), np.asarray(sample.features)
     assert x.min() >= 0
     assert x.max() <= scenarios.SEVERAL_END
