@@ -188,6 +188,6 @@ def positive_bracket(values: jax.Array) -> Bracket:
 def typical(values: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Mean and mean absolute deviation of the finite values."""
     finite = values < jnp.inf
-    num = jnp.maximum(jnp.sum(finite), 1).astype(values.dtype)
+    num = jnp.maximum(jnp.sum(finite, dtype=jnp.int32), 1).astype(values.dtype)
     mean = jnp.sum(jnp.where(finite, values, 0.0)) / num
     return mean, jnp.sum(jnp.where(finite, jnp.abs(values - mean), 0.0)) / num

@@ -17,6 +17,7 @@ import numpy as np
 
 from lisdd_jax.config import PublishedConfig
 from lisdd_jax.dataset import Dataset
+from lisdd_jax.numerics import random_words
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.precision import full_precision
@@ -115,8 +116,7 @@ class _Sample(NamedTuple):
 @full_precision
 def _draw_half(key: jax.Array, data: Dataset, pad: bool) -> _Sample:
     """Draw a half of the rows; ``pad`` fills it up to the shape of all."""
-    # One call for all stages: every call of the generator costs time to compile.
-    keys = jax.random.split(key, 5)
+    keys = random_words.split(key, 5)
     halves = random_halves(keys[4], data.mask, data.block)
     rows, used = halves.rows[0], halves.used[0]
     num_rows, length = data.mask.shape[0], rows.shape[0]

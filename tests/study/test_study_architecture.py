@@ -12,7 +12,12 @@ from lisdd_jax.study import engine
 FOLDER = Path(engine.__file__).parent
 OWN = "lisdd_jax.study.engine"
 # Helpers that know as little of the method.
-HELPERS = {"lisdd_jax.files", "lisdd_jax.validation", "lisdd_jax.numerics.memory"}
+HELPERS = {
+    "lisdd_jax.files",
+    "lisdd_jax.validation",
+    "lisdd_jax.numerics.memory",
+    "lisdd_jax.numerics.compiler_passes",
+}
 
 
 def imported(path):

@@ -111,8 +111,14 @@ class _Descent(NamedTuple):
     step: jax.Array
 
 
-def _descend(rows: Columns, start: Candidates, num: jax.Array, active: jax.Array) -> _Descent:
-    """Concentrate until the objective falls no more; it falls over finitely many subsets."""
+def _descend(
+    rows: Columns, start: Candidates, num: jax.Array, active: jax.Array, end: jax.Array
+) -> _Descent:
+    """Concentrate until the objective falls no more; it falls over finitely many subsets.
+
+    What follows from a solution depends on it alone: one that is its own refit, or the ``end (p,)``
+    of another descent, is not judged again.
+    """
 
     def advance(state: _Descent) -> _Descent:
         best, trial = state.best, state.trial
@@ -120,10 +126,12 @@ def _descend(rows: Columns, start: Candidates, num: jax.Array, active: jax.Array
         picked = pick_exactly(distances, num, best.threshold)
         judged = Candidates(trial, _objective(distances, picked), picked.threshold)
         better = judged.objective < best.objective
+        moved = _refit(rows, trial, picked.weights)
+        known = jnp.all(moved == trial) | jnp.all(moved == end)
         return _Descent(
             jax.tree.map(partial(jnp.where, better), judged, best),
-            _refit(rows, trial, picked.weights),
-            better,
+            moved,
+            better & ~known,
             state.step + 1,
         )
 
@@ -153,7 +161,7 @@ def converge(
         def take(i: jax.Array, state: tuple[Candidates, jax.Array]) -> Any:
             best, unfinished = state
             start = jax.tree.map(lambda part: part[i], leading)
-            end = _descend(rows, start, num, yes)
+            end = _descend(rows, start, num, yes, best.solution)
             better = end.best.objective < best.objective
             best = jax.tree.map(partial(jnp.where, better), end.best, best)
             return best, unfinished | end.active
@@ -164,7 +172,9 @@ def converge(
 
     def at_once(leading: Candidates, num_active: jax.Array) -> tuple[Candidates, jax.Array]:
         chosen = jnp.arange(count, dtype=jnp.int32) < num_active
-        end = jax.vmap(lambda start, active: _descend(rows, start, num, active))(leading, chosen)
+        unknown = jnp.full_like(leading.solution[0], jnp.inf)
+        descend = jax.vmap(lambda start, active: _descend(rows, start, num, active, unknown))
+        end = descend(leading, chosen)
         winner = jnp.argmin(end.best.objective)
         return jax.tree.map(lambda part: part[winner], end.best), jnp.any(end.active)
 

@@ -4,19 +4,22 @@ References:
   docs/method.md, equations 4 and 5.
 """
 
+import functools
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.scipy as jsp
+import numpy as np
 from jax import lax
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
 from lisdd_jax.numerics import least_squares, normal_equations, order, scaling, tolerances
+from lisdd_jax.numerics.compiler_passes import without_slow_passes
 from lisdd_jax.numerics.frame import to_frame
+from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.statistics.trimmed.search import search_one
 from lisdd_jax.status import Status, first_failure, is_failure, status_if
@@ -74,9 +77,8 @@ def _with_derivatives(
     )
 
 
-@partial(jax.jit, static_argnames=("num_starts", "full_search_rows"))
 @full_precision
-def _fit_trimmed(
+def _fit(
     key: jax.Array,
     design: jax.Array,
     response: jax.Array,
@@ -122,6 +124,21 @@ def _fit_trimmed(
         scale=jnp.where(failed, jnp.nan, unit * scale),
         status=status,
     )
+
+
+_compile = functools.partial(jax.jit, static_argnames=("num_starts", "full_search_rows"))
+_fit_traced = _compile(_fit)
+
+
+@functools.cache
+def _fit_known(dtype: np.dtype) -> Any:
+    """The fit compiled for known values; on the first call, since asking for the device settles it.
+
+    Under a trace the outer program is compiled as its owner says.
+    """
+    if jax.default_backend() != "cpu":
+        return _fit_traced
+    return _compile(_fit, compiler_options=without_slow_passes(dtype, many_at_once=False))
 
 
 def fit_trimmed(
@@ -189,4 +206,7 @@ def fit_trimmed(
     validation.check_count("full_search_rows", full_search_rows, 1)
     key = validation.check_key(key)
     trim = jnp.asarray(trim, design.dtype)
-    return _fit_trimmed(key, design, response, mask, trim, num_starts, full_search_rows)
+    arguments = (key, design, response, mask, trim)
+    program = _fit_known(design.dtype) if is_known(arguments) else _fit_traced
+    fit: TrimmedFit = program(*arguments, num_starts, full_search_rows)
+    return fit

@@ -6,7 +6,7 @@ subsample, the best ones make two steps on all rows, and the two that lead then 
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,26 +31,39 @@ FULL_SEARCH_ROWS = 600
 """Rows up to which starts are judged on all of them."""
 
 
-def _rank(
-    rows: Columns,
-    candidates: concentration.Candidates,
-    good: jax.Array | bool,
-    num: jax.Array,
-    num_steps: int,
-    num_best: int,
-) -> concentration.Candidates:
-    """The best candidates after a few rough steps, in single precision, which is enough to rank."""
-    largest = greatest(jnp.abs(rows.response))
-    scale = jnp.where(largest > 0, largest, 1.0)
-    single = starts.make_columns(
-        rows.basis.astype(jnp.float32), (rows.response / scale).astype(jnp.float32), rows.usable
-    )
-    start = jax.tree.map(lambda part: (part / scale).astype(jnp.float32), candidates)
-    moved = concentration.first_steps(single, start, num, num_steps, concentration.pick_roughly)
-    return jax.tree.map(
-        lambda part: part.astype(rows.basis.dtype) * scale,
-        concentration.best_of(moved, good, num_best),
-    )
+class _Single(NamedTuple):
+    """Rows in single precision, which is enough to rank, and the unit of their response."""
+
+    rows: Columns
+    unit: jax.Array
+
+    @classmethod
+    def of(cls, rows: Columns) -> "_Single":
+        largest = greatest(jnp.abs(rows.response))
+        unit = jnp.where(largest > 0, largest, 1.0)
+        response = (rows.response / unit).astype(jnp.float32)
+        return cls(starts.make_columns(rows.basis.astype(jnp.float32), response, rows.usable), unit)
+
+    def enter(self, values: Any) -> Any:
+        """Numbers in the unit of the response as single ones."""
+        return jax.tree.map(lambda part: (part / self.unit).astype(jnp.float32), values)
+
+    def leave(self, values: Any) -> Any:
+        """The reverse."""
+        return jax.tree.map(lambda part: part.astype(self.unit.dtype) * self.unit, values)
+
+    def rank(
+        self,
+        candidates: concentration.Candidates,
+        good: jax.Array | bool,
+        num: jax.Array,
+        num_steps: int,
+        num_best: int,
+    ) -> concentration.Candidates:
+        """The best candidates, single numbers, after a few rough steps."""
+        pick = concentration.pick_roughly
+        moved = concentration.first_steps(self.rows, candidates, num, num_steps, pick)
+        return concentration.best_of(moved, good, num_best)
 
 
 FramedRows = tuple[jax.Array, jax.Array, jax.Array]
@@ -95,12 +108,14 @@ def _rank_on_subsample(
     count = jnp.sum(judge.usable, dtype=jnp.int32)
     num = order.num_kept(count, trim, judge.response.dtype)
     solutions, good = starts.make_starts(draws, judge, everyone, count)
-    start = concentration.unjudged(judge, solutions)
+    single = _Single.of(judge)
+    start = concentration.unjudged(single.rows, single.enter(solutions))
     leading, num_kept = good, num_best * _KEPT_PER_BEST
     if len(solutions) > num_kept:
-        start = _rank(judge, start, good, num, _GLANCE_STEPS, num_kept)
+        start = single.rank(start, good, num, _GLANCE_STEPS, num_kept)
         leading = jnp.isfinite(start.objective)
-    return _rank(judge, start, leading, num, _SUBSAMPLE_STEPS, num_best), jnp.any(good)
+    best = single.rank(start, leading, num, _SUBSAMPLE_STEPS, num_best)
+    return single.leave(best), jnp.any(good)
 
 
 def _rank_on_all_rows(ready: _Ready, num_best: int) -> tuple[concentration.Candidates, jax.Array]:
@@ -177,7 +192,9 @@ def search_each(
             found.append(_finish(part, chosen, num_best, some_good))
             continue
         chosen, some_good = next(ranked)
-        chosen = _rank(part.rows, chosen, True, part.num, _FIRST_STEPS, num_best)
+        single = _Single.of(part.rows)
+        best = single.rank(single.enter(chosen), True, part.num, _FIRST_STEPS, num_best)
+        chosen = single.leave(best)
         # Of few rows, padded to this shape, minima lie too close for a rough ranking.
         num_active = jnp.where(part.num_rows <= full_search_rows, num_best, _NUM_LEADING)
         found.append(_finish(part, chosen, num_active, some_good))

@@ -18,6 +18,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from lisdd_jax.numerics import compiler_passes
 from lisdd_jax.study.engine import interval_sets, machine
 from lisdd_jax.study.engine.replication import Replication
 
@@ -98,14 +99,9 @@ class Program:
         return self.layout.collect(self.compiled(*arguments), count)
 
 
-def cpu_options() -> dict[str, str | bool]:
+def cpu_options() -> dict[str, str]:
     """Compiler options of a study on CPU: without the passes that cost it time."""
-    # Loops split over the cores cost a quarter more than whole ones.
-    passes = ["cpu-parallel-task-assigner"]
-    # Sums in a tree cost a sixth more. Long sums of single precision need them.
-    if jnp.result_type(float) == jnp.float64:
-        passes.append("tree_reduction_rewriter")
-    return {"xla_disable_hlo_passes": ",".join(passes)}
+    return compiler_passes.without_slow_passes(jnp.result_type(float), many_at_once=True)
 
 
 def run_batches(
