@@ -70,29 +70,10 @@ class Standing(NamedTuple):
     scatter: Any
 
 
-_ONE_SIDED = 1.645
-"""Quantile of the normal distribution at .95: how large an unnoticed change may well be."""
-
-
 @compiled
 def log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
     """Log p-values of the held-out tests, then of the map; NaN where undefined."""
     return log_p_values(*ratios)
-
-
-def _shift_of_unnoticed(exactness: ExactnessTest) -> Any:
-    """Covariance of the law's shift under the change that came nearest to being noticed.
-
-    Intervals given only where a test did not reject cover too little, since the test passes where
-    the change looks small. What counts is therefore how large it may be, its upper limit, and it
-    counts the more, the nearer the test came to rejecting.
-    """
-    xp = namespace(exactness.shift)
-    weight = 1 - xp.exp(exactness.log_p_value)
-    # The change has a standard error of one over the root of its statistic.
-    score = xp.sqrt(xp.maximum(exactness.statistic, 1.0))
-    shift = exactness.shift * (1 + _ONE_SIDED / score)
-    return weight * shift[:, None] * shift[None]
 
 
 def _fit_law(
@@ -102,9 +83,8 @@ def _fit_law(
     survey, depend = task.survey, task.state.look.dependence
     xp = namespace(survey.variance)
     noise = survey.fits._replace(variance=survey.fits.variance / depend.rows)
-    variance = survey.variance / depend.shown
-    law = fit_physics(final.law, noise, stands.scatter, variance, blocks, task.layout)
-    shift = xp.where(stands.certified, 0.0, _shift_of_unnoticed(exact))
+    law = fit_physics(final.law, noise, stands.scatter, survey.variance, blocks, task.layout)
+    shift = xp.where(stands.certified, 0.0, exact.unnoticed)
     return law._replace(covariance=law.covariance + shift)
 
 

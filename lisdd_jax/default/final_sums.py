@@ -62,6 +62,8 @@ def sum_final(
     kept = region.weight > 0
     cell = look.cells.of_row
     physics, response = rows.columns[layout.physics], rows.columns[-1]
+    most = region.spans.present.shape[0]
+    weight = jnp.append(weights, jnp.zeros(1, weights.dtype))[cell]
     law = sum_law(
         physics,
         response,
@@ -69,12 +71,11 @@ def sum_final(
         settled.law,
         cell,
         MOST_CELLS,
+        1 / jnp.sqrt(jnp.where(weight > 0, weight, 1.0)),
         rows.order,
         look.dependence.correlation,
         rows.block,
     )
-    most = region.spans.present.shape[0]
-    weight = jnp.append(weights, jnp.zeros(1, weights.dtype))[cell]
     part = jnp.where(kept, 2 * settled.slot + rows.fold, 2 * most + 2)
     columns = jnp.concatenate([rows.columns[: layout.num_directions], response[None]])
     on_map = jnp.where(kept, rows.map_cell, num_map)

@@ -111,8 +111,41 @@ def test_the_largest_score_pays_for_its_search(wrong, inflation):
     gain, direction, run = max((best for best, _ in families), key=lambda one: one[0])
     assert found.statistic == pytest.approx(gain / inflation, rel=1e-7)
     assert (found.first, found.end) == run
-    _, _, law, without = added(rows, weight, direction, range(*run))
-    np.testing.assert_allclose(found.shift, law - without, rtol=1e-6, atol=1e-10)
+
+
+def at_upper_limit(shift, gain, log_p):
+    """``(1 - p) (1 + 1.645 / |z|)^2 s s'`` of section 3.5."""
+    limit = 1 + 1.645 / np.sqrt(max(gain, 1))
+    return (1 - np.exp(min(log_p, 0))) * limit**2 * np.outer(shift, shift)
+
+
+@pytest.mark.parametrize("size", [0.0, 0.25])
+def test_what_was_not_noticed_is_told_of_every_direction(size):
+    rows = cell_rows(4, SIZES, change=lambda columns, cell: size * change(columns, cell))
+    fits, noise = fitted(rows)
+    weight, degrees = 1 / noise.steady, sum(noise.degrees)
+    runs = [(a, b) for a in range(5) for b in range(a + 1, 6) if is_run(a, b)]
+    changes = [(a, b) for a, b in runs if a == 0 or b == 5]
+    expected, counted = np.zeros((2, 2)), 0
+    for j in range(6):
+        families = [(runs, 2 * 5**1.5 / 0.2)]
+        if j < 4:
+            families = [(changes, 4 * 1.1 * 5**0.8 / 0.3), (runs, 4 * 5**1.5 / 0.4)]
+        nearest = []
+        for among, trials in families:
+            gain, _, run = largest(rows, weight, [j], among)
+            # The approximation of the tail has a test of its own.
+            log_p = exactness.log_two_sided(np.float64(gain), degrees) + np.log(trials)
+            nearest.append((log_p, gain, run))
+        log_p, gain, run = min(nearest)
+        _, _, law, without = added(rows, weight, j, range(*run))
+        expected += at_upper_limit(law - without, gain, log_p)
+        counted += log_p < 0
+    broken = exactness.fit_breaks(rows.gram, rows.count, weight, PHYSICS)
+    whole = exactness._largest_break(broken, fits, 0.0, 1.0)
+    found = judge(rows).unnoticed
+    np.testing.assert_allclose(found, expected + whole.unnoticed, rtol=1e-6, atol=1e-12)
+    assert counted > 0
 
 
 def test_a_change_of_the_whole_law_is_seen():
@@ -141,7 +174,10 @@ def test_a_change_of_the_whole_law_is_seen():
     expected = scipy.stats.f.logsf(ratio, 8, degrees) + np.log(5 / 0.1)
     assert found.log_p_value < np.log(1e-4)
     assert expected - 1e-9 <= found.log_p_value < 0.75 * expected
-    np.testing.assert_allclose(found.shift, law - early, rtol=1e-7)
+    broken = exactness.fit_breaks(rows.gram, rows.count, weight, physics)
+    told = exactness._largest_break(broken, fits, 0.0, 1.0)
+    unnoticed = at_upper_limit(law - early, told.statistic, told.log_p)
+    np.testing.assert_allclose(told.unnoticed, unnoticed, rtol=1e-7)
 
 
 def test_copies_and_zeros_are_no_directions():

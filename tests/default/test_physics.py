@@ -10,7 +10,6 @@ from lisdd_jax.default.local_fits import fit_every_cell
 
 SIZES = (30, 24, 41, 28, 33)
 NUM = sum(SIZES)
-LAGS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]
 SUM_LAW = jax.jit(physics.sum_law, static_argnums=5)
 
 
@@ -28,12 +27,14 @@ class Table:
         gram, count = self.rows.gram, self.rows.count
         self.fits = fit_every_cell(gram, count, 0.0, 2, np.bool_(True))[0]
         self.theta = np.array([0.6, -0.3])
+        self.scale = rng.uniform(0.5, 2, len(SIZES))[self.rows.cell]
 
     def sums(self, correlation=0.0, block=None):
         arrays = (self.design.T, self.response, self.theta, self.used, self.rows.cell)
         found = SUM_LAW(
             *map(jnp.asarray, arrays),
             len(SIZES),
+            jnp.asarray(self.scale),
             jnp.asarray(self.order),
             jnp.asarray(correlation),
             None if block is None else jnp.asarray(block),
@@ -60,20 +61,27 @@ def test_sums_are_those_of_the_rows_of_the_law(table, plain):
     assert not plain.clusters.any()
 
 
-def test_dependence_adds_products_of_rows_apart_in_the_record(table):
-    rho = 0.6
+@pytest.mark.parametrize("rho", [0.6, 0.95])
+def test_dependence_adds_products_of_rows_apart_in_the_record(table, rho):
     found = table.sums(rho)
     record = np.zeros((NUM, 2))
     for i in range(NUM):
         if table.used[i]:
-            record[table.order[i]] = table.design[i]
-    ends = [0.5, *[(a + b) / 2 for a, b in zip(LAGS[1:], LAGS[:-1], strict=True)], 192.0]
-    expected = np.zeros((2, 2))
-    for lag, below, above in zip(LAGS, ends[:-1], ends[1:], strict=True):
-        for i in range(NUM - lag):
-            both = np.outer(record[i], record[i + lag])
-            expected += rho**lag * (above - below) * (both + both.T)
-    np.testing.assert_allclose(found.serial, expected, rtol=1e-9, atol=1e-9)
+            record[table.order[i]] = table.scale[i] * table.design[i]
+    place = np.arange(NUM)
+    likeness = rho ** np.abs(place[:, None] - place) - np.eye(NUM)
+    np.testing.assert_allclose(found.serial, record.T @ likeness @ record, rtol=1e-9, atol=1e-9)
+
+
+def test_no_column_makes_a_variance_negative():
+    """One that changes its sign from row to row leaves least of the variance."""
+    rho, num = 0.98, 500
+    column = np.where(np.arange(num) % 2, -1.0, 1.0)[None]
+    found = float(physics.serial_products(jnp.asarray(column), jnp.asarray(rho))[0, 0])
+    place = np.arange(num)
+    likeness = rho ** np.abs(place[:, None] - place) - np.eye(num)
+    assert found == pytest.approx(float((column @ likeness @ column.T)[0, 0]), rel=1e-6)
+    assert 0 < num + found < 0.02 * num
 
 
 def test_blocks_add_squared_sums(table):
