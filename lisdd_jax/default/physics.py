@@ -1,8 +1,8 @@
 """The trusted physics: least squares on the clean rows, and honest errors (section 3.10).
 
 The law holds to within a scatter, rows have the noise of their own cell, and may depend on each
-other. All of it enters the covariance; where nothing was certified, so does the law's shift under
-the change that came nearest to it.
+other. All of it enters the covariance; where nothing was certified, so do the law's shifts under
+changes that were not noticed (section 3.5).
 """
 
 from typing import Any, NamedTuple
