@@ -17,7 +17,6 @@ import numpy as np
 
 from lisdd_jax.config import PublishedConfig
 from lisdd_jax.dataset import Dataset
-from lisdd_jax.numerics import random_words
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.precision import full_precision
@@ -116,7 +115,8 @@ class _Sample(NamedTuple):
 @full_precision
 def _draw_half(key: jax.Array, data: Dataset, pad: bool) -> _Sample:
     """Draw a half of the rows; ``pad`` fills it up to the shape of all."""
-    keys = random_words.split(key, 5)
+    # One call for all stages: every call of the generator costs time to compile.
+    keys = jax.random.split(key, 5)
     halves = random_halves(keys[4], data.mask, data.block)
     rows, used = halves.rows[0], halves.used[0]
     num_rows, length = data.mask.shape[0], rows.shape[0]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.numerics import extremes, random_words
+from lisdd_jax.numerics import extremes
 
 _MOST_LISTED = 5
 """Largest number of labels whose orders are all listed."""
@@ -93,7 +93,7 @@ def random_halves(key: jax.Array, mask: jax.Array, block: jax.Array | None = Non
     num, num_pairs = mask.shape[0], mask.shape[0] // 2 + 1
     rank = unit_ranks(mask, block)
     pair = jnp.maximum(rank, 0) // 2
-    coins = random_words.coins(key, num_pairs)
+    coins = jax.random.bernoulli(key, 0.5, (num_pairs,))
     first = mask & ((rank % 2 == 1) == coins[pair])
     if block is None:
         length, place_first, place_second = num_pairs, pair, pair
@@ -146,7 +146,7 @@ def random_folds(
 def _random_orders(key: jax.Array, num: int, size: int) -> jax.Array:
     """So many orders of ``size`` labels, ``(num, size)`` int32."""
     if size > _MOST_LISTED:
-        draws = random_words.uniform(key, num * size).reshape(num, size)
+        draws = jax.random.uniform(key, (num, size), jnp.float32)
         return jnp.argsort(draws, axis=1).astype(jnp.int32)
     # Drawing one of a list costs less than sorting.
     table = np.array(list(itertools.permutations(range(size))), np.int32)

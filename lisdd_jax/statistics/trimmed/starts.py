@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lisdd_jax.numerics import extremes, normal_equations, random_words, tolerances
+from lisdd_jax.numerics import extremes, normal_equations, tolerances
 
 MAX_DRAWS = 50
 """Draws after which starts that still determine no fit are given up."""
@@ -72,7 +72,7 @@ class Draws(NamedTuple):
 
 def draw(key: jax.Array, subsample_size: int, num_starts: int, size: int) -> Draws:
     """Random numbers for a subsample, ``(subsample_size,)``, and starts, ``(num_starts, size)``."""
-    uniform = random_words.uniform(key, subsample_size + num_starts * size)
+    uniform = jax.random.uniform(key, (subsample_size + num_starts * size,), jnp.float32)
     starts = uniform[subsample_size:].reshape(num_starts, size)
     return Draws(uniform[:subsample_size], starts, key)
 
@@ -100,9 +100,8 @@ def make_starts(
         state: tuple[jax.Array, jax.Array, jax.Array],
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         solutions, good, attempt = state
-        key = random_words.fold_in(draws.key, attempt)
-        uniform = random_words.uniform(key, draws.starts.size).reshape(draws.starts.shape)
-        fresh, fresh_good = fit(uniform)
+        key = jax.random.fold_in(draws.key, attempt)
+        fresh, fresh_good = fit(jax.random.uniform(key, draws.starts.shape, jnp.float32))
         return jnp.where(good[:, None], solutions, fresh), good | fresh_good, attempt + 1
 
     first = (*fit(draws.starts), jnp.int32(1))
