@@ -26,16 +26,18 @@ _FITTED = 2.0
 """Noise variances of held-out error that a coefficient without effect costs in cross-fitting."""
 
 
-def separation(num_terms: int) -> float:
+def separation(num_terms: int, num_rows: Any) -> Any:
     """Noise variances of held-out error, per further coefficient, that own terms must gain.
 
-    What a coefficient costs, and as much as the best of ``L`` terms without effect seems to gain.
+    What a coefficient costs; as much as the best of ``L`` terms without effect seems to gain; and,
+    since one form for all regions is what most discrepancies have, Schwarz's log of the rows.
 
     References:
       Foster and George (1994), The risk inflation criterion for multiple regression, Annals of
-      Statistics 22.
+      Statistics 22. Schwarz (1978), Estimating the dimension of a model, Annals of Statistics 6.
     """
-    return _FITTED + 2 * float(np.log(num_terms))
+    xp = namespace(num_rows)
+    return _FITTED + 2 * float(np.log(num_terms)) + xp.log(xp.maximum(num_rows, 1))
 
 
 class Sums(NamedTuple):
@@ -158,7 +160,9 @@ def choose_form(
     total = regions[..., -1, -1].sum(-1)
     rounding = tolerances.CANCELLATION(theta.dtype) * total
     held = _hold_out(regions, rounding, layout, max_terms)
-    judged = _judge_supports(held, present, rounding, variance, layout, max_terms, tolerance)
+    num_rows = xp.where(present[:, None], sums.num_rows[:-1], 0).sum().astype(theta.dtype)
+    price = separation(layout.num_terms, num_rows) * variance
+    judged = _judge_supports(held, present, rounding, price, layout, max_terms, tolerance)
     error = xp.take_along_axis(held.own, judged.support[:, None], 1)[:, 0]
     change = own_change(regions.sum(1), variance, layout)
     by_change = _error_of_change(regions, change, layout)
@@ -207,13 +211,13 @@ def _judge_supports(
     held: _HeldOut,
     present: Any,
     rounding: Any,
-    variance: Any,
+    price: Any,
     layout: ColumnLayout,
     max_terms: int,
     tolerance: Any,
 ) -> _Judged:
-    """The smallest support within the tolerance, one for all unless own ones gain enough."""
-    xp = namespace(variance)
+    """The smallest support within the tolerance, one for all unless own ones gain their price."""
+    xp = namespace(price)
     size = sizes(layout.num_terms, max_terms)
     every = xp.concatenate([held.own, held.joint[None]])
     least = xp.concatenate([rounding, rounding.sum()[None]])
@@ -223,7 +227,7 @@ def _judge_supports(
     apart = xp.where(present, chosen, 0.0).sum()
     lengths = xp.asarray(size, held.own.dtype)
     more = xp.where(present, lengths[position], 0.0).sum() - lengths[one.position]
-    allowance = separation(layout.num_terms) * variance * xp.maximum(more, 1)
+    allowance = price * xp.maximum(more, 1)
     several = present.sum() > 1
     shared = several & xp.any(one.equivalent)
     shared = shared & (held.joint[one.position] <= apart + allowance)
