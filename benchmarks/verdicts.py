@@ -1,11 +1,11 @@
 """Verdicts of the default method on simulated settings: sound laws, places, weak faults and more.
 
-Run ``python benchmarks/verdicts.py GENERATOR [--replications 200] [--only GROUP]``, where GENERATOR
-is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns a function of a NumPy
-generator that gives the arrays ``X, y, z, F`` and the coefficients ``beta``. Data set ``i`` of a
-setting is drawn by ``default_rng([7, i])``. Groups: sound, place, weak, everywhere, dependence,
-majority. Shares have a standard error of at most ``0.5 / sqrt(replications)``; the coverage of 95 %
-intervals of the physics is told for all data sets and for those called CLEAN.
+Run ``python benchmarks/verdicts.py GENERATOR [--replications 200] [--only GROUP] [--seed 7]``.
+GENERATOR is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns a function of
+a NumPy generator that gives the arrays ``X, y, z, F`` and the coefficients ``beta``. Data set ``i``
+of a setting is drawn by ``default_rng([seed, i])``. Groups: sound, place, weak, everywhere,
+dependence, majority. Shares have a standard error of at most ``0.5 / sqrt(replications)``; the
+coverage of 95 % intervals of the physics is told for all data sets and for those called CLEAN.
 """
 
 import argparse
@@ -134,11 +134,13 @@ def majority() -> Iterator[Setting]:
 GROUPS = (sound, place, weak, everywhere, dependence, majority)
 
 
-def run(setting: Setting, make: Callable[..., Any], replications: int) -> Iterator[dict[str, Any]]:
+def run(
+    setting: Setting, make: Callable[..., Any], replications: int, seed: int
+) -> Iterator[dict[str, Any]]:
     """What is counted of every data set."""
     draw = make(**setting.options)
     for i in range(replications):
-        arrays = draw(np.random.default_rng([7, i]))
+        arrays = draw(np.random.default_rng([seed, i]))
         names = ("X", "y", "z", "F")
         key = jax.random.key(i)
         found = diagnose(*(arrays[name] for name in names), key=key, **setting.optional(arrays))
@@ -175,6 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("generator", type=Path)
     parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--only", choices=[group.__name__ for group in GROUPS])
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
@@ -191,7 +194,7 @@ def main() -> None:
         if options.only not in (None, group.__name__):
             continue
         for setting in group():
-            found = list(run(setting, generator.make, options.replications))
+            found = list(run(setting, generator.make, options.replications, options.seed))
             names, counts = np.unique([one["verdict"] for one in found], return_counts=True)
             verdicts = ", ".join(
                 f"{name} {k / len(found):.3f}" for name, k in zip(names, counts, strict=True)
