@@ -50,7 +50,7 @@ def trimmed(d):
     """A trimmed fit; of an exact law the rows that it keeps are chosen by rounding, and counted."""
     options = {"key": KEY, "trim": 0.3, "num_starts": 20, "mask": d["mask"]}
     fit = fit_trimmed(d["design"], d["response"], **options)
-    exact = fit.status == Status.EXACT_FIT
+    exact = fit.status == Status.EXACT_FIT.value
     return replace(fit, kept=jnp.where(exact, jnp.sort(fit.kept), fit.kept))
 
 

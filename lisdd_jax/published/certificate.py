@@ -54,7 +54,7 @@ def certify(
     nothing = ~jnp.any(flagged) & ~is_failure(before)
     # Columns of zeros are no deficiency of the test.
     complete = test.df_num == jnp.sum(support).astype(test.df_num.dtype)
-    harmless = complete & (test.status == Status.RANK_DEFICIENT_TERMS)
+    harmless = complete & (test.status == Status.RANK_DEFICIENT_TERMS.value)
     test_status = jnp.where(harmless, jnp.int32(Status.OK), test.status)
     status = first_failure(before, terms.selection.status, test_status)
     status = jnp.where(nothing, jnp.int32(Status.NOTHING_FLAGGED), status)

@@ -59,7 +59,7 @@ def decide(status: jax.Array, form: Form, test: Certificate, flagged: jax.Array)
     # A certificate for a region that the full data do not show is no certificate of the report.
     verdict = jnp.where(test.reject & ~any_flagged, int(Verdict.NOT_CERTIFIED), verdict)
     # Half of the rows could not even be fitted, so nothing was tried on them.
-    untried = test.status == Status.TOO_FEW_ROWS
+    untried = test.status == Status.TOO_FEW_ROWS.value
     verdict = jnp.where(untried, int(Verdict.INSUFFICIENT_DATA), verdict)
     return verdict_unless_failed(status, verdict)
 

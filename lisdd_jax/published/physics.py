@@ -99,7 +99,7 @@ def fit_from(
     )
     failed = is_failure(status)
     # Without a scale no cell can be tested, but the robust start stands.
-    no_scale = status == Status.ZERO_SCALE
+    no_scale = status == Status.ZERO_SCALE.value
     known = ~failed | no_scale
     step = jnp.where(no_scale, 0.0, fit.step)
     degrees = jnp.maximum(fit.num_rows - initial.shape[0], 1).astype(step.dtype)
