@@ -16,7 +16,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.numerics import small_systems, tolerances
-from lisdd_jax.numerics.hosted import namespace, to_host
+from lisdd_jax.numerics.hosted import choose, namespace, to_host
 
 _NUM_TURNS, _NUM_LAWS = 3, 2
 """Moves of the ends, each with the terms chosen after the last; they repeat after one or two. Then
@@ -39,6 +39,7 @@ class Turned(NamedTuple):
       placed, form: ends and terms about the law ``theta (p,)``.
       outside: ``(p,)`` the law of the rows outside of the ends.
       settled: bool, another turn would begin as this one did.
+      cost: squares that are left, and the price of coefficients and ends.
     """
 
     placed: Placed
@@ -46,6 +47,7 @@ class Turned(NamedTuple):
     theta: Any
     outside: Any
     settled: Any
+    cost: Any
 
     @property
     def next(self) -> Start:
@@ -67,6 +69,48 @@ def law_outside(sums: Sums, theta: Any, layout: ColumnLayout) -> Any:
     return xp.where(xp.all(law.independent), law.solution, theta)
 
 
+def cost_of(
+    sums: Sums,
+    placed: Placed,
+    form: ChosenForm,
+    theta: Any,
+    outside: Any,
+    num_rows: Any,
+    variance: Any,
+    layout: ColumnLayout,
+) -> Any:
+    """Squares that law and corrections leave, with Schwarz's price of coefficients and ends.
+
+    Args:
+      sums: of the regions between the ends ``placed``, and outside.
+      form: what the corrections are.
+      theta, outside: ``(p,)`` the law that the corrections are about, and that of the rows outside.
+      num_rows: rows in use, at which an end is none.
+      variance, layout: of the noise; columns.
+    """
+    xp = namespace(theta)
+    gram = sums.gram.sum(1)
+    regions, slots = about_law(gram[:-1], theta, layout), np.arange(len(gram) - 1)
+    together = xp.where((slots == 0)[:, None, None], regions.sum(0)[None], 0.0)
+    regions = choose(form.shared, together, regions)
+    left = about_law(gram[-1:], outside, layout)[0, -1, -1]
+    left = left + (regions[:, -1, -1] - _gain(regions, form.use)).sum()
+    present = xp.any(form.use, 1)
+    ends = (present & (placed.start > 0)).sum() + (present & (placed.stop < num_rows)).sum()
+    parameters = (form.use & ~(form.shared & (slots > 0))[:, None]).sum() + 2 * ends
+    price = xp.log(xp.maximum(sums.num_rows.sum(), 2)) * variance
+    return left + price * parameters.astype(theta.dtype)
+
+
+def _gain(gram: Any, use: Any) -> Any:
+    """What corrections in the columns ``use (R, q + L)`` take off sums of squares, ``(R,)``."""
+    xp = namespace(gram)
+    moment = xp.where(use, gram[:, :-1, -1], 0.0)
+    system = xp.where(use[:, :, None] & use[:, None, :], gram[:, :-1, :-1], 0.0)
+    found = small_systems.solve(system, moment, tolerances.gram(gram.dtype))
+    return (found.solution * moment).sum(-1)
+
+
 def find_form(
     ordered: Ordered,
     region: OpenRegions,
@@ -81,6 +125,8 @@ def find_form(
 
     The law ``theta (p,)`` is that of the clean cells, which hold rows of the regions where an end
     lies within a cell. Once the turns have settled it is that of the rows outside, and they go on.
+    A slope and an end that reaches too far can keep each other. So where more than a level was
+    found the turns begin once more with levels alone, and the cheaper end counts.
 
     Args:
       ordered: the rows.
@@ -95,48 +141,101 @@ def find_form(
     own = about_law(to_host(sums).gram[:-1].sum(1), theta, layout)
     change = own_change(own, variance, layout)
     none = xp.zeros((len(present), layout.num_terms), bool)
-    use = xp.concatenate([change, none], 1) & present[:, None]
+    level = np.arange(layout.num_directions + layout.num_terms)[None] == 0
+    num_rows = to_host(ordered.num_rows)
 
     def turn(theta: Any, begin: Start) -> Turned:
         ends = (begin.start, begin.stop)
         placed, sums = rows.move_ends(ordered, region, theta, begin.use, begin.shared, ends, layout)
-        sums = to_host(sums)
+        placed, sums = to_host((placed, sums))
         settings = (layout, config.max_terms, config.tolerance)
         form = choose_form(sums, theta, present, variance, *settings)
         outside = xp.where(xp.any(present), law_outside(sums, theta, layout), theta)
         pairs = zip(*to_host((begin, _next(placed, form))), strict=True)
         settled = xp.all(xp.stack([xp.all(before == after) for before, after in pairs]))
-        return Turned(placed, form, theta, outside, settled)
+        cost = cost_of(sums, placed, form, theta, outside, num_rows, variance, layout)
+        return Turned(placed, form, theta, outside, settled, cost)
 
-    begin = Start(use, xp.zeros((), bool), region.spans.start, region.spans.stop)
-    return (_take_turns if xp is np else _trace_turns)(turn, theta, begin)
+    def begin(use: Any) -> Start:
+        none = xp.zeros((), bool)
+        return Start(use & present[:, None], none, region.spans.start, region.spans.stop)
 
-
-def _take_turns(turn: Callable[..., Turned], theta: Any, begin: Start) -> Turned:
-    for _ in range(_NUM_LAWS):
-        for _ in range(_NUM_TURNS):
-            found = turn(theta, begin)
-            begin = found.next
-            if found.settled:
-                break
-        theta = found.outside
-    return found
+    first, second = begin(xp.concatenate([change, none], 1)), begin(xp.asarray(level))
+    return (_take_turns if xp is np else _trace_turns)(turn, theta, first, second)
 
 
-def _trace_turns(turn: Callable[..., Turned], theta: Any, begin: Start) -> Turned:
+def _more_than(begin: Start, found: Turned) -> Any:
+    """Whether corrections have columns that they did not begin with."""
+    return namespace(begin.use).any(found.form.use & ~begin.use)
+
+
+def _cheaper(found: Turned, other: Turned) -> Any:
+    """Whether ``other`` is, and has settled if ``found`` has."""
+    return (other.cost < found.cost) & (other.settled | ~found.settled)
+
+
+def _take_turns(turn: Callable[..., Turned], theta: Any, first: Start, second: Start) -> Turned:
+    """The turns from ``first`` on, and where they find more than ``second`` has, from there."""
+
+    def run(theta: Any, begin: Start) -> Turned:
+        for _ in range(_NUM_LAWS):
+            for _ in range(_NUM_TURNS):
+                found = turn(theta, begin)
+                begin = found.next
+                if found.settled:
+                    break
+            theta = found.outside
+        return found
+
+    found = run(theta, first)
+    if not _more_than(second, found):
+        return found
+    other = run(theta, second)
+    return other if _cheaper(found, other) else found
+
+
+def _trace_turns(turn: Callable[..., Turned], theta: Any, first: Start, second: Start) -> Turned:
     """The same loops as one, so that a turn is compiled once."""
 
-    def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        law, step, theta, begin, _ = state
-        found = turn(theta, begin)
-        done = found.settled | (step == _NUM_TURNS - 1)
-        theta = jnp.where(done, found.outside, theta)
-        law = law + done.astype(law.dtype)
-        return law, jnp.where(done, 0, step + 1), theta, found.next, found
+    def body(state: _Loop) -> _Loop:
+        found = turn(state.theta, state.begin)
+        done = found.settled | (state.step == _NUM_TURNS - 1)
+        law = state.law + done.astype(state.law.dtype)
+        again = done & (law == _NUM_LAWS)
+        kept = choose(again, found, state.kept)
+        law = jnp.where(again & ~_more_than(second, found), 2 * _NUM_LAWS, law)
+        after = jnp.where(done, found.outside, state.theta)
+        return _Loop(
+            law=law,
+            step=jnp.where(done, 0, state.step + 1),
+            theta=jnp.where(again, theta, after),
+            begin=choose(again, second, found.next),
+            found=found,
+            kept=kept,
+        )
 
     zero = jnp.int32(0)
     empty = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(turn, theta, begin)
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(turn, theta, first)
     )
-    first = (zero, zero, theta, begin, empty)
-    return lax.while_loop(lambda state: state[0] < _NUM_LAWS, body, first)[-1]
+    state = _Loop(zero, zero, theta, first, empty, empty)
+    state = lax.while_loop(lambda state: state.law < 2 * _NUM_LAWS, body, state)
+    # Where the second start was left out, what was found last is what was kept.
+    return choose(_cheaper(state.kept, state.found), state.found, state.kept)
+
+
+class _Loop(NamedTuple):
+    """Laws and turns made, what the next turn begins with, and what was found.
+
+    Attributes:
+      law, step: int32, laws settled on in both starts, and turns about the present one.
+      theta, begin: of the next turn.
+      found, kept: the last turn, and the last one of the first start.
+    """
+
+    law: Any
+    step: Any
+    theta: Any
+    begin: Start
+    found: Turned
+    kept: Turned

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import stages as passes
 
 from lisdd_jax import Config
@@ -43,6 +44,11 @@ def test_the_law_is_that_of_the_rows_outside():
     np.testing.assert_allclose(after.theta, law, rtol=1e-9)
 
 
+def by_turns(turn, theta, first, second):
+    loop = turns._take_turns if isinstance(theta, np.ndarray) else turns._trace_turns
+    return loop(turn, theta, first, second)
+
+
 def test_turns_that_have_not_settled_say_so():
     """A turn that never begins as it ended, and one that does at the second time."""
 
@@ -55,10 +61,10 @@ def test_turns_that_have_not_settled_say_so():
             form = ChosenForm(*[ends] * len(ChosenForm._fields))
             form = form._replace(use=ends, shared=ends)
             settled = dtype.all(begin.start == after.start)
-            return turns.Turned(placed, form, theta, theta + 1, settled)
+            return turns.Turned(placed, form, theta, theta + 1, settled, dtype.zeros(()))
 
-        loop = turns._take_turns if dtype is np else turns._trace_turns
-        return loop(turn, dtype.zeros(1), turns.Start(ends, ends, ends, ends))
+        start = turns.Start(ends, ends, ends, ends)
+        return by_turns(turn, dtype.zeros(1), start, start)
 
     for dtype in (np, jnp):
         assert not run(100, dtype).settled
@@ -66,6 +72,58 @@ def test_turns_that_have_not_settled_say_so():
         # Three turns about either law, and about the second one the law is that of the first.
         assert run(100, dtype).placed.start[0] == 6
         assert run(100, dtype).theta[0] == 1
+
+
+@pytest.mark.parametrize("dtype", [np, jnp])
+@pytest.mark.parametrize("costs, taken", [((1.0, 2.0), 0), ((2.0, 1.0), 1), ((2.0, np.nan), 0)])
+def test_the_cheaper_of_two_starts(dtype, costs, taken):
+    """Turns that stay with the start that they begin with."""
+    ends, no = dtype.asarray([0]), dtype.zeros((), bool)
+    first, second = (
+        turns.Start(dtype.asarray([[True, more]]), no, ends + k, ends)
+        for k, more in enumerate((True, False))
+    )
+
+    def turn(theta, begin):
+        placed = Placed(begin.start, ends, ends, ends)
+        form = ChosenForm(*[ends] * len(ChosenForm._fields))
+        form = form._replace(use=begin.use, shared=no)
+        cost = dtype.where(begin.start[0] == 0, costs[0], costs[1])
+        return turns.Turned(placed, form, theta, theta, dtype.ones((), bool), cost)
+
+    found = by_turns(turn, dtype.zeros(1), first, second)
+    assert found.placed.start[0] == taken
+    # What has no more than the second start has needs none.
+    found = by_turns(turn, dtype.zeros(1), second, second._replace(start=ends))
+    assert found.placed.start[0] == 1
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_cost_is_that_of_the_rows(shared):
+    """Least squares row by row, in the order of the record."""
+    start = passes.stages()
+    physics, num = passes.LAYOUT.physics, int(start.rows.num_rows)
+    spans, columns = start.region.spans, np.asarray(start.rows.columns)
+    begin, end = int(spans.start[0]), int(spans.stop[0])
+    use = np.zeros((4, len(columns) - 1), bool)
+    use[0, [0, 6]] = True
+    placed = Placed(np.asarray(spans.start), np.asarray(spans.stop), None, None)
+    form = ChosenForm(*[None] * len(ChosenForm._fields))
+    form = form._replace(use=use, shared=np.asarray(shared))
+    sums = to_host(start.sums)
+    theta = np.asarray(start.theta)
+    outside = turns.law_outside(sums, theta, passes.LAYOUT)
+    args = (placed, form, theta, outside, np.int32(num), np.float64(0.7), passes.LAYOUT)
+    counts = np.asarray(start.region.weight) > 0
+    inside = np.zeros_like(counts)
+    inside[begin:end] = True
+    law = counts & ~inside & np.asarray(start.region.sound)
+    left = columns[-1] - theta @ columns[physics]
+    about = (columns[[0, 6]].T, left), (columns[physics].T, columns[-1])
+    expected = 0.7 * np.log(sums.num_rows.sum()) * (2 + 2 * (begin > 0) + 2 * (end < num))
+    for (basis, response), rows in zip(about, (inside & counts, law), strict=True):
+        expected += np.linalg.lstsq(basis[rows], response[rows])[1][0]
+    np.testing.assert_allclose(turns.cost_of(sums, *args), expected, rtol=1e-9)
 
 
 def test_an_undetermined_law_stays():
