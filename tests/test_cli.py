@@ -92,7 +92,7 @@ def test_padding_to_a_shared_length_changes_nothing():
         intercept=True,
     )
     config = Config.paper()
-    padded = execution.run(data, plan, config)
+    padded = execution.run(data, plan, config).found
     plain = lisdd_jax.diagnose(
         data.design,
         data.response,

@@ -155,7 +155,7 @@ def settle(
     own = ends.inside(spans, position[0], position[1], num)
     inside = jnp.any(own, axis=0)
     soft = jnp.where(kink, kinks.softness, 0.0)
-    doubtful = _doubtful(rows, spans, place, interval, soft)
+    doubtful = _doubtful(rows, spans, place, interval, soft) | jnp.any(begun, axis=0)
     kept = region.weight > 0
     used = look.cells.of_row < MOST_CELLS
     far = used & ~kept & (jnp.abs(_corrected(residual, correction, own)) > region.bound)
