@@ -228,7 +228,7 @@ def fit_kinks(
     variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
     variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)
     price = variance * jnp.log(count)
-    further = jnp.where(height < _VANISHING, float(__import__("os").environ.get("VAN","1")), jnp.where(height > _LEVEL, -1.0, 0.0))
+    further = jnp.where(height < _VANISHING, 1.0, jnp.where(height > _LEVEL, -1.0, 0.0))
     by_terms = whole[9] + further * _FURTHER * price
     # Schwarz: a jump has one parameter more, and a kink is what most laws end with.
     is_kink = (best <= jnp.minimum(jump, by_terms) + price) & spans.present[None]

@@ -84,17 +84,22 @@ def _corrected(residual: jax.Array, correction: jax.Array, inside: jax.Array) ->
 
 
 def _doubtful(
-    rows: Ordered, spans: Spans, place: jax.Array, interval: jax.Array, soft: jax.Array
+    rows: Ordered,
+    spans: Spans,
+    place: jax.Array,
+    interval: jax.Array,
+    soft: jax.Array,
+    begun: jax.Array,
 ) -> jax.Array:
-    """Rows ``(n,)`` up to the outer bound of an end, or where a correction sets in: they serve no
-    law for certain."""
+    """Rows ``(n,)`` up to the outer bound of an end, or where a kink sets in, or of a correction
+    ``begun (R, n)`` that a kink is reported for: they serve no law for certain."""
     outer = jnp.stack([interval[0, :, 0], interval[1, :, 1]])
     begin = jnp.stack([place[0] - _SOFT_SHARE * soft[0], place[1] + _SOFT_SHARE * soft[1]])
     outer = jnp.stack([jnp.minimum(outer[0], begin[0]), jnp.maximum(outer[1], begin[1])])
     open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
     wide = jnp.searchsorted(rows.axis, jnp.where(jnp.isnan(outer), open_end, outer))
     wide = wide.astype(jnp.int32)
-    return jnp.any(ends.inside(spans, wide[0], wide[1], rows.axis.shape[0]), axis=0)
+    return jnp.any(ends.inside(spans, wide[0], wide[1], rows.axis.shape[0]) | begun, axis=0)
 
 
 def _rows_of_law(outside: jax.Array, doubtful: jax.Array) -> jax.Array:
@@ -155,7 +160,7 @@ def settle(
     own = ends.inside(spans, position[0], position[1], num)
     inside = jnp.any(own, axis=0)
     soft = jnp.where(kink, kinks.softness, 0.0)
-    doubtful = _doubtful(rows, spans, place, interval, soft) | jnp.any(begun, axis=0)
+    doubtful = _doubtful(rows, spans, place, interval, soft, begun)
     kept = region.weight > 0
     used = look.cells.of_row < MOST_CELLS
     far = used & ~kept & (jnp.abs(_corrected(residual, correction, own)) > region.bound)

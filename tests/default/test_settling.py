@@ -1,13 +1,14 @@
 """The final ends, and which rows serve what."""
 
 import functools
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
 import stages as passes
 
 from lisdd_jax.default import rows, settling
-from lisdd_jax.default.ends import Placed
+from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.settling import settle
 
 
@@ -70,6 +71,25 @@ def test_a_level_correction_ends_in_a_jump():
     height = settling._height(growing, inside, placed)[:, 0]
     np.testing.assert_allclose(height, [0.1 / size, 3 / size], rtol=1e-9)
     assert settling._height(2 + 0 * growing, inside, placed)[:, 0].tolist() == [1, 1]
+
+
+def test_rows_of_a_correction_beyond_its_kink_serve_no_law():
+    """The end is a soft kink at 5 that lies in 4 to 6, and the correction begins at 2."""
+    num = 10
+    axis = np.arange(num) + 0.5
+    one = jnp.ones(1, jnp.int32)
+    spans = Spans(one > 0, 5 * one, num * one, 0 * one, num * one, jnp.ones((1, 2), bool))
+    place, soft = jnp.array([[5.0], [np.inf]]), jnp.array([[1.0], [0.0]])
+    interval = jnp.array([[[4.0, 6.0]], [[np.nan, np.nan]]])
+
+    def doubtful(first):
+        begun = jnp.arange(num)[None] >= first
+        rows = SimpleNamespace(axis=jnp.asarray(axis))
+        found = settling._doubtful(rows, spans, place, interval, soft, begun)
+        return np.flatnonzero(found).tolist()
+
+    assert doubtful(5) == [*range(4, num)]
+    assert doubtful(2) == [*range(2, num)]
 
 
 def test_ends_that_are_hardly_known_leave_the_law_its_rows():
