@@ -138,10 +138,10 @@ def find_form(
     """
     xp = namespace(variance)
     present = xp.any(members, -1)
-    own = about_law(to_host(sums).gram[:-1].sum(1), theta, layout)
-    change = own_change(own, variance, layout)
+    gram = to_host(sums).gram.sum(1)
+    change = own_change(about_law(gram[:-1], theta, layout), variance, layout)
     none = xp.zeros((len(present), layout.num_terms), bool)
-    level = np.arange(layout.num_directions + layout.num_terms)[None] == 0
+    level = _are_level(gram.sum(0))[:-1]
     num_rows = to_host(ordered.num_rows)
 
     def turn(theta: Any, begin: Start) -> Turned:
@@ -160,13 +160,18 @@ def find_form(
         none = xp.zeros((), bool)
         return Start(use & present[:, None], none, region.spans.start, region.spans.stop)
 
-    first, second = begin(xp.concatenate([change, none], 1)), begin(xp.asarray(level))
-    return (_take_turns if xp is np else _trace_turns)(turn, theta, first, second)
+    def more(found: Turned) -> Any:
+        return xp.any(found.form.use & ~level[None])
+
+    first = begin(xp.concatenate([change, none], 1))
+    second = begin(xp.asarray(np.arange(len(level))[None] == 0))
+    return (_take_turns if xp is np else _trace_turns)(turn, more, theta, first, second)
 
 
-def _more_than(begin: Start, found: Turned) -> Any:
-    """Whether corrections have columns that they did not begin with."""
-    return namespace(begin.use).any(found.form.use & ~begin.use)
+def _are_level(gram: Any) -> Any:
+    """Columns that are a constant, as the first one is, ``(m,)`` bool; ``gram (m, m)``."""
+    square = namespace(gram).diagonal(gram)
+    return gram[0] ** 2 >= (1 - tolerances.gram(gram.dtype)) * square[0] * square
 
 
 def _cheaper(found: Turned, other: Turned) -> Any:
@@ -174,8 +179,14 @@ def _cheaper(found: Turned, other: Turned) -> Any:
     return (other.cost < found.cost) & (other.settled | ~found.settled)
 
 
-def _take_turns(turn: Callable[..., Turned], theta: Any, first: Start, second: Start) -> Turned:
-    """The turns from ``first`` on, and where they find more than ``second`` has, from there."""
+def _take_turns(
+    turn: Callable[..., Turned],
+    more: Callable[[Turned], Any],
+    theta: Any,
+    first: Start,
+    second: Start,
+) -> Turned:
+    """The turns from ``first`` on, and where they find ``more`` than levels, from ``second`` on."""
 
     def run(theta: Any, begin: Start) -> Turned:
         for _ in range(_NUM_LAWS):
@@ -188,13 +199,19 @@ def _take_turns(turn: Callable[..., Turned], theta: Any, first: Start, second: S
         return found
 
     found = run(theta, first)
-    if not _more_than(second, found):
+    if not more(found):
         return found
     other = run(theta, second)
     return other if _cheaper(found, other) else found
 
 
-def _trace_turns(turn: Callable[..., Turned], theta: Any, first: Start, second: Start) -> Turned:
+def _trace_turns(
+    turn: Callable[..., Turned],
+    more: Callable[[Turned], Any],
+    theta: Any,
+    first: Start,
+    second: Start,
+) -> Turned:
     """The same loops as one, so that a turn is compiled once."""
 
     def body(state: _Loop) -> _Loop:
@@ -203,7 +220,7 @@ def _trace_turns(turn: Callable[..., Turned], theta: Any, first: Start, second: 
         law = state.law + done.astype(state.law.dtype)
         again = done & (law == _NUM_LAWS)
         kept = choose(again, found, state.kept)
-        law = jnp.where(again & ~_more_than(second, found), 2 * _NUM_LAWS, law)
+        law = jnp.where(again & ~more(found), 2 * _NUM_LAWS, law)
         after = jnp.where(done, found.outside, state.theta)
         return _Loop(
             law=law,

@@ -45,8 +45,10 @@ def test_the_law_is_that_of_the_rows_outside():
 
 
 def by_turns(turn, theta, first, second):
-    loop = turns._take_turns if isinstance(theta, np.ndarray) else turns._trace_turns
-    return loop(turn, theta, first, second)
+    """Where a second column counts as more than a level."""
+    known = isinstance(theta, np.ndarray)
+    loop, xp = (turns._take_turns, np) if known else (turns._trace_turns, jnp)
+    return loop(turn, lambda found: xp.any(found.form.use[..., 1:]), theta, first, second)
 
 
 def test_turns_that_have_not_settled_say_so():
@@ -93,9 +95,15 @@ def test_the_cheaper_of_two_starts(dtype, costs, taken):
 
     found = by_turns(turn, dtype.zeros(1), first, second)
     assert found.placed.start[0] == taken
-    # What has no more than the second start has needs none.
+    # Levels need no second start.
     found = by_turns(turn, dtype.zeros(1), second, second._replace(start=ends))
     assert found.placed.start[0] == 1
+
+
+def test_columns_that_are_level():
+    level = turns._are_level(np.asarray(passes.stages().sums.gram).sum((0, 1)))
+    # The constant, that of the physics, and that of the library.
+    assert np.flatnonzero(level).tolist() == [0, 2, 5]
 
 
 @pytest.mark.parametrize("shared", [False, True])
