@@ -6,13 +6,13 @@ difference of two values of the cumulated gain. Fitting the correction and movin
 turns.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from lisdd_jax.default.cells import SortedCells
-from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import extremes, small_systems, tolerances
 
 NUM_REACH = 2
@@ -76,8 +76,8 @@ def _within(spans: Spans, start: jax.Array, stop: jax.Array, row: jax.Array) -> 
     return (row >= start[:, None]) & (row < stop[:, None]) & spans.present[:, None]
 
 
-def _slots(spans: Spans, start: jax.Array, stop: jax.Array, row: jax.Array) -> jax.Array:
-    """Region of rows ``(n,)``, int32; ``R`` outside."""
+def slots(spans: Spans, start: jax.Array, stop: jax.Array, row: jax.Array) -> jax.Array:
+    """Region of rows ``row (n,)``, int32; ``R`` outside."""
     own = _within(spans, start, stop, row)
     return jnp.where(jnp.any(own, 0), jnp.argmax(own, 0), own.shape[0]).astype(jnp.int32)
 
@@ -87,11 +87,14 @@ def _at_slot(values: jax.Array, slot: jax.Array) -> jax.Array:
     return jnp.append(values, jnp.zeros(1, values.dtype))[slot]
 
 
-def _by_slot(coefficients: jax.Array, columns: jax.Array, slot: jax.Array) -> jax.Array:
-    """Corrections ``(n,)`` with coefficients ``(R, m)`` of the rows' own regions; 0 outside."""
-    # Column by column: a gather of whole rows costs several times as much.
-    each = zip(coefficients.T, columns, strict=True)
-    return sum((_at_slot(own, slot) * column for own, column in each), jnp.zeros_like(columns[0]))
+def correct(coefficients: jax.Array, columns: jax.Array, slot: jax.Array) -> jax.Array:
+    """Corrections ``(n,)`` with coefficients ``(R, m)`` of the rows' own regions; 0 outside.
+
+    They are of the first ``m`` of the columns.
+    """
+    # Column by column: a gather of whole rows costs several times as much, and so does a copy.
+    each = enumerate(coefficients.T)
+    return sum((_at_slot(own, slot) * columns[k] for k, own in each), jnp.zeros_like(columns[0]))
 
 
 class Placed(NamedTuple):
@@ -145,7 +148,7 @@ def _windows_of(
     spans: Spans, possible: jax.Array, num_rows: jax.Array, bonus: jax.Array
 ) -> _Windows:
     position = _positions(possible)
-    slot = _slots(spans, spans.low, spans.high, position[:-1])
+    slot = slots(spans, spans.low, spans.high, position[:-1])
     nowhere = jnp.full(1, len(spans.low), jnp.int32)
     return _Windows(
         slot=slot,
@@ -172,7 +175,7 @@ def _cut_off(residual: jax.Array, bound: jax.Array) -> jax.Array:
 def place_ends(
     columns: jax.Array,
     residual: jax.Array,
-    weight: jax.Array,
+    sums_between: Callable[[jax.Array, jax.Array], jax.Array],
     bound: jax.Array,
     use: jax.Array,
     shared: jax.Array,
@@ -185,9 +188,10 @@ def place_ends(
     """Fit a correction in every region and move the ends to where it gains most, by turns.
 
     Args:
-      columns: ``(m, n)`` directions and terms.
+      columns: of which the first ``m`` are directions and terms, ``(.., n)``.
       residual: ``(n,)`` of the law.
-      weight: ``(n,)`` of the rows in the fit of the correction; 0 for those set aside.
+      sums_between: sums ``(R, m + 1, m + 1)`` of products of columns and residual, over the rows
+        of the fit of a correction between ends ``(R,)``.
       bound: ``(n,)`` residual at which squares are cut off.
       use: ``(R, m)`` bool, columns of each region's correction.
       shared: bool, one correction for all regions.
@@ -200,11 +204,9 @@ def place_ends(
     windows = _windows_of(spans, possible, num_rows, bonus)
     left = _cut_off(residual, bound)
     both = use[:, :, None] & use[:, None, :]
-    every = jnp.concatenate([columns, residual[None]])
 
     def fit(start: jax.Array, stop: jax.Array) -> jax.Array:
-        slot = _slots(spans, start, stop, _positions(residual))
-        sums = sum_products(every, slot, len(use), weight)
+        sums = sums_between(start, stop)
         sums = jnp.where(shared, jnp.sum(sums, axis=0, keepdims=True), sums)
         gram = jnp.where(both, sums[:, :-1, :-1], 0.0)
         moment = jnp.where(use, sums[:, :-1, -1], 0.0)
@@ -213,7 +215,7 @@ def place_ends(
     def turn(state: _Turn) -> _Turn:
         begun = state.placed
         coefficients = fit(begun.start, begun.stop)
-        corrected = residual - _by_slot(coefficients, columns, windows.slot)
+        corrected = residual - correct(coefficients, columns, windows.slot)
         gain = extremes.running_sum(left - _cut_off(corrected, bound))
         start, stop = windows.best_ends(gain, begun.start)
         start, stop = (jnp.where(spans.present, end, 0) for end in (start, stop))

@@ -9,13 +9,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.default import ends, outliers
+from lisdd_jax.default import ends, outliers, run_sums
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
-from lisdd_jax.default.form import Sums
+from lisdd_jax.default.form import Sums, about_law
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
+from lisdd_jax.default.run_sums import Pieces
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import cell_sums, medians
 from lisdd_jax.numerics.compilation import compiled
@@ -71,6 +72,7 @@ class OpenRegions(NamedTuple):
       bound: ``(n,)`` residual at which squares are cut off.
       weight: ``(n,)`` 1 for kept rows.
       bonus: gain granted to an end at the end of the axis.
+      pieces: sums of a long table, from which those between other ends are made; else None.
     """
 
     spans: Spans
@@ -78,6 +80,7 @@ class OpenRegions(NamedTuple):
     bound: jax.Array
     weight: jax.Array
     bonus: jax.Array
+    pieces: Pieces | None
 
 
 @compiled
@@ -103,7 +106,8 @@ def open_regions(
     # Schwarz: an end inside the axis is a parameter that a region up to its end does not have.
     bonus = 2 * jnp.log(count) * variance
     weight = jnp.where(keep, 1.0, 0.0).astype(rows.axis.dtype)
-    region = OpenRegions(spans, sound, bound, weight, bonus)
+    pieces = run_sums.sum_pieces(rows.columns, rows.fold, keep & sound)
+    region = OpenRegions(spans, sound, bound, weight, bonus, pieces)
     return region, _sum_regions(rows, region, spans.start, spans.stop)
 
 
@@ -121,10 +125,18 @@ def fold_sums(rows: Ordered, part: jax.Array, most: int, weights: jax.Array | No
 
 
 def _sum_regions(rows: Ordered, region: OpenRegions, start: jax.Array, stop: jax.Array) -> Sums:
-    inside = ends.inside(region.spans, start, stop, rows.axis.shape[0])
-    most = inside.shape[0]
-    slot = jnp.where(jnp.any(inside, 0), jnp.argmax(inside, 0), most).astype(jnp.int32)
-    counts = (region.weight > 0) & (jnp.any(inside, 0) | region.sound)
+    spans, num = region.spans, rows.axis.shape[0]
+    most = len(start)
+    counts = (region.weight > 0) & region.sound
+
+    def slot_of(row: jax.Array) -> jax.Array:
+        return ends.slots(spans, start, stop, row)
+
+    if region.pieces is not None:
+        found = jnp.concatenate([start, stop])
+        arrays = (region.pieces, rows.columns, rows.fold, counts)
+        return run_sums.sum_runs(*arrays, slot_of, found, most + 1)
+    slot = slot_of(jnp.arange(num, dtype=jnp.int32))
     part = jnp.where(counts, 2 * slot + rows.fold, 2 * most + 2)
     return fold_sums(rows, part, most, None)
 
@@ -144,10 +156,21 @@ def move_ends(
 
     Beside them come the sums over the rows of the law ``theta (p,)`` that are left.
     """
+
+    def sums_between(start: jax.Array, stop: jax.Array) -> jax.Array:
+        if region.pieces is None:
+            slot = ends.slots(
+                region.spans, start, stop, jnp.arange(len(rows.axis), dtype=jnp.int32)
+            )
+            gram = sum_products(rows.columns, slot, len(use), region.weight)
+        else:
+            gram = _sum_regions(rows, region, start, stop).gram[:-1].sum(1)
+        return about_law(gram, theta, layout)
+
     placed = ends.place_ends(
-        rows.columns[:-1],
+        rows.columns,
         residual_of(rows, theta, layout),
-        region.weight,
+        sums_between,
         region.bound,
         use,
         shared,

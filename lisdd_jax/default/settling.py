@@ -78,11 +78,6 @@ def _place_on_axis(
     return position, place, jnp.where(known[..., None], interval, jnp.nan), kink
 
 
-def _corrected(residual: jax.Array, correction: jax.Array, inside: jax.Array) -> jax.Array:
-    """What corrections ``(R, n)`` of rows ``inside (R, n)`` leave of the residuals."""
-    return residual - jnp.sum(jnp.where(inside, correction, 0.0), axis=0)
-
-
 def _doubtful(
     rows: Ordered,
     spans: Spans,
@@ -110,13 +105,22 @@ def _rows_of_law(outside: jax.Array, doubtful: jax.Array) -> jax.Array:
     return jnp.where(enough, certain, outside)
 
 
-def _height(correction: jax.Array, inside: jax.Array, placed: Placed) -> jax.Array:
-    """Corrections ``(R, n)`` at their ends over their root mean squares inside, ``(2, R)``."""
+def _height(
+    correction: jax.Array, inside: jax.Array, placed: Placed, columns: jax.Array
+) -> jax.Array:
+    """Corrections at their ends over their root mean squares inside, ``(2, R)``.
+
+    Args:
+      correction: ``(n,)`` of the rows' own regions.
+      inside: ``(R, n)`` bool.
+      placed: the ends, and coefficients ``(R, m)`` of the first columns.
+      columns: ``(.., n)``.
+    """
     count = jnp.maximum(jnp.sum(inside, axis=1), 1).astype(correction.dtype)
-    square = jnp.sum(jnp.where(inside, correction, 0.0) ** 2, axis=1) / count
+    square = jnp.sum(jnp.where(inside, correction[None] ** 2, 0.0), axis=1) / count
     rows = jnp.stack([placed.start, placed.stop - 1])
-    rows = jnp.clip(rows, 0, correction.shape[1] - 1)
-    there = jnp.take_along_axis(correction[None], rows[..., None], axis=2)[..., 0]
+    at_ends = columns[: placed.coefficients.shape[1], jnp.clip(rows, 0, columns.shape[1] - 1)]
+    there = jnp.sum(placed.coefficients.T[:, None] * at_ends, axis=0)
     return jnp.abs(there) / jnp.sqrt(jnp.where(square > 0, square, 1.0))[None]
 
 
@@ -143,13 +147,19 @@ def settle(
     inflation = look.dependence.rows
     residual = residual_of(rows, theta, layout)
     jumps = ends.jump_intervals(placed.gain, placed, spans, variance * inflation)
-    correction = placed.coefficients @ rows.columns[:-1]
+    every = jnp.arange(num, dtype=jnp.int32)
+
+    def correct(start: jax.Array, stop: jax.Array) -> jax.Array:
+        slot = ends.slots(spans, start, stop, every)
+        return ends.correct(placed.coefficients, rows.columns, slot)
+
     begun = ends.inside(spans, placed.start, placed.stop, num)
+    correction = correct(placed.start, placed.stop)
     kinks = fit_kinks(
         rows.axis,
         residual,
-        _corrected(residual, correction, begun),
-        _height(correction, begun, placed),
+        residual - correction,
+        _height(correction, begun, placed, rows.columns),
         region.weight,
         spans,
         placed,
@@ -163,7 +173,7 @@ def settle(
     doubtful = _doubtful(rows, spans, place, interval, soft, begun)
     kept = region.weight > 0
     used = look.cells.of_row < MOST_CELLS
-    far = used & ~kept & (jnp.abs(_corrected(residual, correction, own)) > region.bound)
+    far = used & ~kept & (jnp.abs(residual - correct(position[0], position[1])) > region.bound)
     slot = jnp.where(inside, jnp.argmax(own, axis=0), own.shape[0]).astype(jnp.int32)
     return Settled(
         lower=place[0],

@@ -7,6 +7,7 @@ import pytest
 
 from lisdd_jax.default import ends
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells
+from lisdd_jax.default.sums import sum_products
 
 NUM, CELLS = 240, 12
 BOUNDS = np.append(NUM // CELLS * np.arange(CELLS), np.full(MOST_CELLS + 1 - CELLS, NUM))
@@ -22,10 +23,16 @@ BOUND = 5.0
 def place(residual, members, use):
     spans = ends.spans_of_runs(members, LAYOUT)
     columns = jnp.stack([jnp.ones(NUM), jnp.linspace(-1.7, 1.7, NUM)])
+    every = jnp.concatenate([columns, residual[None]])
+
+    def sums_between(start, stop):
+        slot = ends.slots(spans, start, stop, jnp.arange(NUM, dtype=jnp.int32))
+        return sum_products(every, slot, len(use))
+
     placed = ends.place_ends(
         columns,
         residual,
-        jnp.ones(NUM),
+        sums_between,
         jnp.full(NUM, BOUND),
         use,
         jnp.zeros((), bool),

@@ -65,12 +65,13 @@ def test_a_level_correction_ends_in_a_jump():
     found = settled()
     assert not np.asarray(found.is_kink).any()
     inside = jnp.arange(6)[None] >= 2
-    placed = Placed(jnp.array([2]), jnp.array([6]), jnp.zeros((1, 1)), jnp.zeros((1, 7)))
-    growing = jnp.array([[9.0, 9.0, 0.1, 1.0, 2.0, 3.0]])
+    placed = Placed(jnp.array([2]), jnp.array([6]), jnp.array([[2.0, 1.0]]), jnp.zeros((1, 7)))
+    columns = jnp.array([[0.0] * 6, [9.0, 9.0, 0.1, 1.0, 2.0, 3.0], [np.nan] * 6])
     size = np.sqrt(np.mean(np.array([0.1, 1.0, 2.0, 3.0]) ** 2))
-    height = settling._height(growing, inside, placed)[:, 0]
+    height = settling._height(columns[1], inside, placed, columns)[:, 0]
     np.testing.assert_allclose(height, [0.1 / size, 3 / size], rtol=1e-9)
-    assert settling._height(2 + 0 * growing, inside, placed)[:, 0].tolist() == [1, 1]
+    level = jnp.ones((2, 6))
+    assert settling._height(3 * level[0], inside, placed, level)[:, 0].tolist() == [1, 1]
 
 
 def test_rows_of_a_correction_beyond_its_kink_serve_no_law():
