@@ -5,9 +5,13 @@
 
 import sys
 
+import jax
 import pandas as pd
 
 import lisdd_jax
+
+# Powers of one column are nearly alike: in single precision their third digits differ.
+jax.config.update("jax_enable_x64", True)
 
 PIPE = ("examples/blasius_pipe.csv", "log10(friction_coef)", "log10(Re)", "log10(Re)", "Re > 3500")
 
