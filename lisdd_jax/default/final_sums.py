@@ -75,6 +75,8 @@ def sum_final(
         rows.order,
         look.dependence.correlation,
         rows.block,
+        settled.tail,
+        region.bound,
     )
     part = jnp.where(kept, 2 * settled.slot + rows.fold, 2 * most + 2)
     columns = jnp.concatenate([rows.columns[: layout.num_directions], response[None]])

@@ -27,12 +27,18 @@ class LawSums(NamedTuple):
       serial: ``(p, p)`` what dependence adds to the products of the physics, rows times the noise
         scale of their cell; zero without any.
       clusters: ``(p, p)`` squared sums over blocks of physics times residual; zero without blocks.
+      tail: ``(p + 1, p + 1)`` of physics and residual over rows set aside that may be noise.
     """
 
     gram: jax.Array
     serial: jax.Array
     clusters: jax.Array
+    tail: jax.Array
 
+
+_FARTHEST = 3.0
+"""Bounds of outliers up to which a row set aside counts as noise: of what the tail of a lognormal
+noise moves the law, all but a twentieth."""
 
 _LONGEST = 512
 """Rows by which a record is lengthened, so that its end has nothing to do with its beginning: a
@@ -66,6 +72,8 @@ def sum_law(
     order: jax.Array,
     correlation: jax.Array,
     block: jax.Array | None,
+    tail: jax.Array,
+    bound: jax.Array,
 ) -> LawSums:
     """Sum over the rows of the law.
 
@@ -80,6 +88,7 @@ def sum_law(
       order: ``(n,)`` place of every row in the record.
       correlation: of an autoregression in the order of the record.
       block: ``(n,)`` int from 0, ranks of blocks of dependent rows, or None.
+      tail: ``(n,)`` bool, rows set aside that may be noise; ``bound (n,)`` is that of outliers.
     """
     num = response.shape[0]
     columns = jnp.concatenate([physics, response[None]])
@@ -91,13 +100,21 @@ def sum_law(
         correlation > 0, lambda: serial_products(record, correlation), lambda: nothing
     )
     clusters = nothing
+    residual = response - theta @ physics
     if block is not None:
-        score = kept * (response - theta @ physics)[None]
+        score = kept * residual[None]
         sums = jnp.zeros_like(score).at[:, block].add(score)
         count = jnp.sum(jnp.zeros(num).at[block].max(jnp.where(rows, 1.0, 0.0)))
         count = jnp.maximum(count, 2).astype(score.dtype)
         clusters = sums @ sums.T * count / (count - 1)
-    return LawSums(gram, serial, clusters)
+
+    def sum_tail() -> jax.Array:
+        left = jnp.clip(residual, -_FARTHEST * bound, _FARTHEST * bound)
+        both = jnp.concatenate([physics, left[None]])
+        return sum_products(both, jnp.where(tail, 0, 1), 1)[0]
+
+    beyond = jax.lax.cond(jnp.any(tail), sum_tail, lambda: jnp.zeros_like(gram[0]))
+    return LawSums(gram, serial, clusters, beyond)
 
 
 class Physics(NamedTuple):
@@ -144,9 +161,9 @@ def fit_physics(
     scattered = contract("k,kdi,kdj->ij", noise * share, own, own)
     within = contract("k,kij->ij", noise, sums.gram[:, :-1, :-1])
     meat = sums.clusters if blocks else within + variance * sums.serial
-    meat = meat + scattered
-    return Physics(
-        law.solution,
-        contract("ij,jk,kl->il", law.inverse, meat, law.inverse),
-        xp.all(law.independent),
-    )
+    covariance = contract("ij,jk,kl->il", law.inverse, meat + scattered, law.inverse)
+    # What rows set aside would move the law by if they were the tail of the noise.
+    with_tail = total[:-1, :-1] + sums.tail[:-1, :-1]
+    shift = small_systems.solve(with_tail, sums.tail[:-1, -1], tolerances.gram(dtype)).solution
+    covariance = covariance + shift[:, None] * shift[None]
+    return Physics(law.solution, covariance, xp.all(law.independent))

@@ -11,14 +11,11 @@ from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.kinks import Kinks, fit_kinks
 from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.noise_tail import continue_tail
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.rows import OpenRegions, residual_of
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
-
-_SOFT_SHARE = 0.5
-"""Share of the half width of a soft kink whose rows the law does without. Beyond it the hinge has
-less than a sixteenth of its value at the place (``(w / 2)^2 / 4 w`` of ``w / 4 + w / 2``)."""
 
 _ENOUGH = 0.25
 """Share of the rows outside of the regions that must lie beyond the bounds of the ends."""
@@ -33,6 +30,7 @@ class Settled(NamedTuple):
       is_kink, softness: ``(2, R)`` of lower and upper ends.
       slot: ``(n,)`` int32 region of every row, ``R`` outside.
       law: ``(n,)`` bool, rows of the law.
+      tail: ``(n,)`` bool, rows set aside that it would have as the tail of its noise.
       num_rows: ``(R,)`` int32 rows inside.
       outlier: ``(n,)`` bool, in the order of the record.
     """
@@ -45,6 +43,7 @@ class Settled(NamedTuple):
     softness: jax.Array
     slot: jax.Array
     law: jax.Array
+    tail: jax.Array
     num_rows: jax.Array
     outlier: jax.Array
 
@@ -89,7 +88,7 @@ def _doubtful(
     """Rows ``(n,)`` up to the outer bound of an end, or where a kink sets in, or of a correction
     ``begun (R, n)`` that a kink is reported for: they serve no law for certain."""
     outer = jnp.stack([interval[0, :, 0], interval[1, :, 1]])
-    begin = jnp.stack([place[0] - _SOFT_SHARE * soft[0], place[1] + _SOFT_SHARE * soft[1]])
+    begin = jnp.stack([place[0] - soft[0], place[1] + soft[1]])
     outer = jnp.stack([jnp.minimum(outer[0], begin[0]), jnp.maximum(outer[1], begin[1])])
     open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
     wide = jnp.searchsorted(rows.axis, jnp.where(jnp.isnan(outer), open_end, outer))
@@ -175,6 +174,7 @@ def settle(
     used = look.cells.of_row < MOST_CELLS
     far = used & ~kept & (jnp.abs(residual - correct(position[0], position[1])) > region.bound)
     slot = jnp.where(inside, jnp.argmax(own, axis=0), own.shape[0]).astype(jnp.int32)
+    law = _rows_of_law(used & ~inside & region.sound, doubtful)
     return Settled(
         lower=place[0],
         upper=place[1],
@@ -183,7 +183,8 @@ def settle(
         is_kink=kink,
         softness=soft,
         slot=slot,
-        law=_rows_of_law(kept & ~inside & region.sound, doubtful),
+        law=law & kept,
+        tail=continue_tail(residual, region.bound, law & far, law & kept),
         num_rows=jnp.sum(own, axis=1, dtype=jnp.int32),
         outlier=jnp.zeros(num, bool).at[rows.order].set(far),
     )

@@ -28,8 +28,9 @@ class Table:
         self.fits = fit_every_cell(gram, count, 0.0, 2, np.bool_(True))[0]
         self.theta = np.array([0.6, -0.3])
         self.scale = rng.uniform(0.5, 2, len(SIZES))[self.rows.cell]
+        self.nothing = np.zeros(NUM, bool)
 
-    def sums(self, correlation=0.0, block=None):
+    def sums(self, correlation=0.0, block=None, tail=None, bound=5.0):
         arrays = (self.design.T, self.response, self.theta, self.used, self.rows.cell)
         found = SUM_LAW(
             *map(jnp.asarray, arrays),
@@ -38,6 +39,8 @@ class Table:
             jnp.asarray(self.order),
             jnp.asarray(correlation),
             None if block is None else jnp.asarray(block),
+            jnp.asarray(self.nothing if tail is None else tail),
+            jnp.full(NUM, bound),
         )
         return jax.tree.map(np.asarray, found)
 
@@ -140,6 +143,25 @@ def test_law_and_covariance(table, kind, position):
     np.testing.assert_allclose(found.covariance, expected, rtol=1e-8)
 
 
+def test_rows_that_may_be_noise_widen_the_errors_by_what_they_would_move():
+    """To first order: with them, residuals no farther than three bounds."""
+    table = Table()
+    tail = ~table.used & (np.arange(NUM) % 2 == 0)
+    bound = 0.4
+    residual = table.response - table.design @ table.theta
+    residual = np.clip(residual, -3 * bound, 3 * bound)
+    assert (np.abs(residual[tail]) == 3 * bound).any()
+    plain, wide = (
+        physics.fit_physics(sums, table.fits, np.int64(0), 0.8, False, table.rows.layout)
+        for sums in (table.sums(), table.sums(tail=tail, bound=bound))
+    )
+    both = table.design[table.used | tail]
+    shift = np.linalg.solve(both.T @ both, table.design[tail].T @ residual[tail])
+    np.testing.assert_allclose(wide.theta, plain.theta, rtol=1e-12)
+    added = wide.covariance - plain.covariance
+    np.testing.assert_allclose(added, np.outer(shift, shift), rtol=1e-8)
+
+
 def test_covariance_is_that_of_the_coefficients():
     """Simulated: errors of coefficients under noise that differs between cells."""
     noise = np.array([3.0, 0.3, 1.0, 0.1, 2.0])
@@ -150,7 +172,12 @@ def test_covariance_is_that_of_the_coefficients():
         table = rows.gram[:, [2, 3, -1]][:, :, [2, 3, -1]]
         nothing = np.zeros((2, 2))
         law = physics.fit_physics(
-            physics.LawSums(table, nothing, nothing), fits, np.int64(0), 1.0, False, rows.layout
+            physics.LawSums(table, nothing, nothing, np.zeros((3, 3))),
+            fits,
+            np.int64(0),
+            1.0,
+            False,
+            rows.layout,
         )
         errors.append(law.theta - [0.7, -0.4])
         reported.append(law.covariance)

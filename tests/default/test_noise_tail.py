@@ -1,0 +1,56 @@
+"""Rows set aside that may be the noise's own, and what they do to the errors of a law."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import rows_data as data
+
+from lisdd_jax.default.noise_tail import continue_tail
+
+NUM, BOUND = 1000, 5.0
+
+
+def returned(residual):
+    aside = np.abs(residual) > BOUND
+    arrays = (residual, np.full(NUM, BOUND), aside, ~aside)
+    return aside, np.asarray(continue_tail(*map(jnp.asarray, arrays)))
+
+
+def test_gross_errors_stand_apart():
+    rng = np.random.default_rng(0)
+    residual = rng.normal(size=NUM)
+    for distance in (6, 8, 300):
+        some = residual + distance * (np.arange(NUM) % 20 == 0)
+        aside, found = returned(some)
+        assert aside.sum() > 30
+        assert not found.any()
+    residual[5] = 300.0
+    assert not returned(residual)[1].any()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_long_tail_goes_on_on_its_side(sign):
+    rng = np.random.default_rng(1)
+    residual = (np.exp(rng.normal(size=NUM)) - 1.5) / 0.57
+    # A gross error on the other side is none of it.
+    residual[7] = -40.0
+    aside, found = returned(sign * residual)
+    assert aside.sum() > 10
+    np.testing.assert_array_equal(found, aside & (residual > 0))
+
+
+def test_intervals_cover_under_noise_with_one_long_tail():
+    """At least 0.90 of the coefficients; the intercept alone was covered in a quarter."""
+
+    def skewed(rng, axis):
+        drawn = np.exp(rng.normal(size=len(axis)))
+        return (drawn - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e)
+
+    covered = []
+    for seed in range(24):
+        found = data.run(data.straight([31, seed], data.step(2.0, 7), noise=skewed))
+        error = np.sqrt(np.diag(found.covariance))
+        covered.append(np.abs(found.coefficients - np.array([1.0, 2.0, -1.0])) < 1.96 * error)
+    share = np.mean(covered)
+    assert share > 0.90 - 5 * np.sqrt(0.9 * 0.1 / np.size(covered))
+    assert np.mean(covered, axis=0)[0] > 0.6
