@@ -105,6 +105,7 @@ def findings(**changes):
             softness=np.array([[0.3, 0.0, 0.0], [0.0, 0.0, 0.0]]),
             slot=np.zeros(4, np.int32),
             law=np.ones(4, bool),
+            tail=np.zeros(4, bool),
             num_rows=np.array([20, 40, 0], np.int32),
             outlier=np.array([False, True, False, False]),
         ),
