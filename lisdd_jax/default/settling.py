@@ -11,6 +11,7 @@ from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.kinks import Kinks, fit_kinks
 from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.leaks import leaking_rows
 from lisdd_jax.default.noise_tail import continue_tail
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.rows import OpenRegions, residual_of
@@ -175,6 +176,7 @@ def settle(
     far = used & ~kept & (jnp.abs(residual - correct(position[0], position[1])) > region.bound)
     slot = jnp.where(inside, jnp.argmax(own, axis=0), own.shape[0]).astype(jnp.int32)
     law = _rows_of_law(used & ~inside & region.sound, doubtful)
+    law = law & ~leaking_rows(residual, law & kept, spans, position, variance * inflation)
     return Settled(
         lower=place[0],
         upper=place[1],
