@@ -12,7 +12,7 @@ from lisdd_jax.numerics import extremes
 
 _LEAK = 8.0
 """Variances that the level of the rows up to an end must be off by, of the run where it is most: of
-sharp ends about one in twelve shows so much, and loses a few rows."""
+sharp ends one in twenty shows so much, and loses some rows."""
 
 _MOST = 0.5
 """Largest share of the law's rows that such a run may hold."""
