@@ -165,7 +165,24 @@ def find_form(
 
     first = begin(xp.concatenate([change, none], 1))
     second = begin(xp.asarray(np.arange(len(level))[None] == 0))
-    return (_take_turns if xp is np else _trace_turns)(turn, more, theta, first, second)
+    return (_take_turns if xp is np else _trace_turns)(_Plan(turn, more, theta, first, second))
+
+
+class _Plan(NamedTuple):
+    """How turns are made.
+
+    Attributes:
+      turn: from a law ``theta`` and what it begins with to where it leads.
+      more: whether what was found is more than levels.
+      theta: the law to begin with.
+      first: the start; ``second`` where it finds more.
+    """
+
+    turn: Callable[[Any, Start], Turned]
+    more: Callable[[Turned], Any]
+    theta: Any
+    first: Start
+    second: Start
 
 
 def _are_level(gram: Any) -> Any:
@@ -179,63 +196,48 @@ def _cheaper(found: Turned, other: Turned) -> Any:
     return (other.cost < found.cost) & (other.settled | ~found.settled)
 
 
-def _take_turns(
-    turn: Callable[..., Turned],
-    more: Callable[[Turned], Any],
-    theta: Any,
-    first: Start,
-    second: Start,
-) -> Turned:
-    """The turns from ``first`` on, and where they find ``more`` than levels, from ``second`` on."""
-
-    def run(theta: Any, begin: Start) -> Turned:
+def _take_turns(plan: _Plan) -> Turned:
+    def run(begin: Start) -> Turned:
+        theta = plan.theta
         for _ in range(_NUM_LAWS):
             for _ in range(_NUM_TURNS):
-                found = turn(theta, begin)
+                found = plan.turn(theta, begin)
                 begin = found.next
                 if found.settled:
                     break
             theta = found.outside
         return found
 
-    found = run(theta, first)
-    if not more(found):
+    found = run(plan.first)
+    if not plan.more(found):
         return found
-    other = run(theta, second)
+    other = run(plan.second)
     return other if _cheaper(found, other) else found
 
 
-def _trace_turns(
-    turn: Callable[..., Turned],
-    more: Callable[[Turned], Any],
-    theta: Any,
-    first: Start,
-    second: Start,
-) -> Turned:
+def _trace_turns(plan: _Plan) -> Turned:
     """The same loops as one, so that a turn is compiled once."""
 
     def body(state: _Loop) -> _Loop:
-        found = turn(state.theta, state.begin)
+        found = plan.turn(state.theta, state.begin)
         done = found.settled | (state.step == _NUM_TURNS - 1)
         law = state.law + done.astype(state.law.dtype)
         again = done & (law == _NUM_LAWS)
-        kept = choose(again, found, state.kept)
-        law = jnp.where(again & ~more(found), 2 * _NUM_LAWS, law)
+        law = jnp.where(again & ~plan.more(found), 2 * _NUM_LAWS, law)
         after = jnp.where(done, found.outside, state.theta)
         return _Loop(
             law=law,
             step=jnp.where(done, 0, state.step + 1),
-            theta=jnp.where(again, theta, after),
-            begin=choose(again, second, found.next),
+            theta=jnp.where(again, plan.theta, after),
+            begin=choose(again, plan.second, found.next),
             found=found,
-            kept=kept,
+            kept=choose(again, found, state.kept),
         )
 
     zero = jnp.int32(0)
-    empty = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(turn, theta, first)
-    )
-    state = _Loop(zero, zero, theta, first, empty, empty)
+    shapes = jax.eval_shape(plan.turn, plan.theta, plan.first)
+    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    state = _Loop(zero, zero, plan.theta, plan.first, empty, empty)
     state = lax.while_loop(lambda state: state.law < 2 * _NUM_LAWS, body, state)
     # Where the second start was left out, what was found last is what was kept.
     return choose(_cheaper(state.kept, state.found), state.found, state.kept)

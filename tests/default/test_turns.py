@@ -48,7 +48,9 @@ def by_turns(turn, theta, first, second):
     """Where a second column counts as more than a level."""
     known = isinstance(theta, np.ndarray)
     loop, xp = (turns._take_turns, np) if known else (turns._trace_turns, jnp)
-    return loop(turn, lambda found: xp.any(found.form.use[..., 1:]), theta, first, second)
+    return loop(
+        turns._Plan(turn, lambda found: xp.any(found.form.use[..., 1:]), theta, first, second)
+    )
 
 
 def test_turns_that_have_not_settled_say_so():
