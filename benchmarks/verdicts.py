@@ -4,7 +4,7 @@ Run ``python benchmarks/verdicts.py GENERATOR [--replications 200] [--only GROUP
 GENERATOR is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns a function of
 a NumPy generator that gives the arrays ``X, y, z, F`` and the coefficients ``beta``. Data set ``i``
 of a setting is drawn by ``default_rng([seed, i])``. Groups: sound, place, weak, everywhere,
-dependence, majority. Shares have a standard error of at most ``0.5 / sqrt(replications)``; the
+dependence, majority, soft, skewed. Shares have a standard error of at most ``0.5 / sqrt(replications)``; the
 coverage of 95 % intervals of the physics is told for all data sets and for those called CLEAN.
 """
 
@@ -131,7 +131,32 @@ def majority() -> Iterator[Setting]:
         yield Setting("majority", f"{name}, trusted below 3", made, ((low, INF),), trust)
 
 
-GROUPS = (sound, place, weak, everywhere, dependence, majority)
+def soft() -> Iterator[Setting]:
+    """Discrepancies that set in softly."""
+
+    def step(size: float) -> Callable[[Any, Any], Any]:
+        return lambda z, X: size / (1 + np.exp(-(z - 7.5) / 0.4))
+
+    faults = {
+        "exp((z - 6) / 1.5) - 1 from 6": (lambda z, X: np.expm1(np.maximum(z - 6, 0) / 1.5), 6.0),
+        "0.1 (z - 5)^3 from 5": (lambda z, X: 0.1 * np.maximum(z - 5, 0) ** 3, 5.0),
+        "0.3 (z - 5)^2 from 5": (lambda z, X: 0.3 * np.maximum(z - 5, 0) ** 2, 5.0),
+        "logistic step 3 at 7.5": (step(3.0), 7.5),
+        "logistic step 6 at 7.5": (step(6.0), 7.5),
+    }
+    for name, (fault, low) in faults.items():
+        yield Setting("soft", name, {"n": 1000, "miss": fault}, ((low, INF),))
+
+
+def skewed() -> Iterator[Setting]:
+    """Noise with one long tail."""
+    for num in (500, 2000):
+        for low, high, size in ((7, INF, 2.0), (3, 5, -3.0)):
+            made = {"n": num, "noise": "logn", "regs": [(low, high, {0: size})]}
+            yield Setting("skewed", f"step {size:g} from {low}, n {num}", made, ((low, high),))
+
+
+GROUPS = (sound, place, weak, everywhere, dependence, majority, soft, skewed)
 
 
 def run(
