@@ -38,32 +38,36 @@ _NUM_PASSES = 3
 def _repeat_until_settled(
     work: Any, keep: jax.Array, known: bool
 ) -> tuple[Any, jax.Array, jax.Array | np.bool_]:
-    """``result, keep = work(keep)`` until the rows kept repeat, and whether they did."""
+    """``result, after = work(keep)`` until the rows kept repeat.
+
+    Returns:
+      The last result, the rows that it is of, and whether they repeated.
+    """
     if known:
         for _ in range(_NUM_PASSES):
-            result, after = work(keep)
-            settled = np.array_equal(after, keep)
-            keep = after if not settled else keep
+            used = keep
+            result, keep = work(used)
+            settled = np.array_equal(keep, used)
             if settled:
                 break
-        return result, keep, np.bool_(settled)
+        return result, used, np.bool_(settled)
 
     def goes_on(state: tuple[Any, ...]) -> jax.Array:
-        step, _, _, moved = state
+        step, *_, moved = state
         return moved & (step < _NUM_PASSES)
 
     def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        step, _, keep, _ = state
+        step, _, _, keep, _ = state
         result, after = work(keep)
-        return step + 1, result, after, jnp.any(after != keep)
+        return step + 1, result, keep, after, jnp.any(after != keep)
 
     empty = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(work, keep)[0]
     )
-    _, result, keep, moved = lax.while_loop(
-        goes_on, body, (jnp.int32(0), empty, keep, jnp.ones((), bool))
+    _, result, used, _, moved = lax.while_loop(
+        goes_on, body, (jnp.int32(0), empty, keep, keep, jnp.ones((), bool))
     )
-    return result, keep, ~moved
+    return result, used, ~moved
 
 
 @compiled
