@@ -92,8 +92,11 @@ class Computation:
             replication, cells = self._groups.pop(0)
             of_group = wanted[np.isin(wanted[:, 0] // interval_sets.STRIDE, cells)]
             if len(of_group):
-                yield from self._run_group(replication, of_group, started, save)
-                keep_replication(replication)
+                # What failed or was stopped is often run again: its program is as good as any.
+                try:
+                    yield from self._run_group(replication, of_group, started, save)
+                finally:
+                    keep_replication(replication)
 
     def _run_group(
         self,
