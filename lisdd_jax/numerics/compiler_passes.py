@@ -1,6 +1,8 @@
 """Passes of XLA's compiler for CPUs that cost programs of many short loops more than they save."""
 
 import os
+import shlex
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,9 +29,19 @@ def without_slow_passes(dtype: np.dtype | type, *, many_at_once: bool) -> dict[s
     return {_OPTION: ",".join(dict.fromkeys(passes))}
 
 
+def flags_of_xla() -> list[str]:
+    """Flags that ``XLA_FLAGS`` holds, which XLA reads once, when the first device is used."""
+    text = os.environ.get("XLA_FLAGS", "")
+    if text and not text.lstrip().startswith("-"):
+        # XLA takes what is no flag for a file of flags.
+        path = Path(text.strip())
+        text = path.read_text(encoding="utf-8") if path.is_file() else text
+    return shlex.split(text, comments=True)
+
+
 def _left_out_by_flags() -> list[str]:
-    """Passes that ``XLA_FLAGS`` leaves out: the option of a program takes the place of the flag."""
+    """Passes that flags leave out: the option of a program takes the place of the flag."""
     name = f"--{_OPTION}="
-    flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if flag.startswith(name)]
+    flags = [flag for flag in flags_of_xla() if flag.startswith(name)]
     named = [part for flag in flags for part in flag.removeprefix(name).split(",")]
     return [part for part in named if part]

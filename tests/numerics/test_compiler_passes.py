@@ -36,3 +36,10 @@ def test_a_pass_is_named_once(monkeypatch):
     assert without_slow_passes(np.float64, many_at_once=False) == {
         OPTION: "tree_reduction_rewriter"
     }
+
+
+def test_flags_may_stand_in_a_file(monkeypatch, tmp_path):
+    path = tmp_path / "flags"
+    path.write_text(f"--xla_cpu_enable_fast_math=false\n--{OPTION}=cse  # of no use\n")
+    monkeypatch.setenv("XLA_FLAGS", str(path))
+    assert without_slow_passes(np.float32, many_at_once=False) == {OPTION: "cse"}

@@ -1,12 +1,12 @@
 """What of the session can change a number of a study: versions, options, compiler flags."""
 
 import os
-import shlex
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import jax
+
+from lisdd_jax.numerics import compiler_passes
 
 # Options of JAX that reach random streams, precision or the order of sums. An option that a
 # release does not have reads as None.
@@ -60,11 +60,6 @@ def _version(package: str) -> str | None:
 
 
 def _numeric_flags() -> list[str]:
-    text = os.environ.get("XLA_FLAGS", "")
-    if text and not text.lstrip().startswith("-"):
-        # XLA takes what is no flag for a file of flags.
-        path = Path(text.strip())
-        text = path.read_text(encoding="utf-8") if path.is_file() else text
     # Of a flag said twice the last one counts.
-    flags = {flag.partition("=")[0]: flag for flag in shlex.split(text, comments=True)}
+    flags = {flag.partition("=")[0]: flag for flag in compiler_passes.flags_of_xla()}
     return sorted(flag for flag in flags.values() if not flag.startswith(_NEUTRAL_FLAGS))
