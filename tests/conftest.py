@@ -44,9 +44,11 @@ gc.set_threshold(50_000, 20, 50)
 
 # What JAX compiles stays in its caches: a hundred megabytes for a diagnosis, and thousands for all
 # test modules together. What is wanted again is traced again and taken from the folder of the run.
-# Within a module more is left, since its tests share programs. A test may add 700 megabytes.
-_MOST_BYTES_OF_A_MODULE = 5 << 28
-_MOST_BYTES_AFTER_IT = 1 << 30
+# Within a module more is left, since its tests share programs, and less where a long module begins,
+# whose tests may add 700 megabytes at once.
+_MOST_BYTES_WITHIN_A_MODULE = 3 << 29
+_MOST_BYTES_BEFORE_A_MODULE = 5 << 28
+_MOST_BYTES_BEFORE_A_LONG_ONE = 1 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -78,6 +80,7 @@ _FIRST = (
     "test_nonlinear",
     "test_smooth_diagnosis",
     "test_transforms",
+    "test_batches",
     "test_method",
     "test_cases",
     "test_doctests",
@@ -98,8 +101,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Give memory back after a test or module that has left the process large."""
-    stays = nextitem is not None and nextitem.path == item.path
-    most = _MOST_BYTES_OF_A_MODULE if stays else _MOST_BYTES_AFTER_IT
+    most = _MOST_BYTES_WITHIN_A_MODULE
+    if nextitem is not None and nextitem.path != item.path:
+        is_long = nextitem.path.stem in _FIRST
+        most = _MOST_BYTES_BEFORE_A_LONG_ONE if is_long else _MOST_BYTES_BEFORE_A_MODULE
     if machine.resident_bytes() <= most:
         return
     # The compiler leaves hundreds of megabytes with the allocator: no reason to trace again.
