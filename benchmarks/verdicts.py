@@ -4,7 +4,7 @@ Run ``python benchmarks/verdicts.py GENERATOR [--replications 200] [--only GROUP
 GENERATOR is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns a function of
 a NumPy generator that gives the arrays ``X, y, z, F`` and the coefficients ``beta``. Data set ``i``
 of a setting is drawn by ``default_rng([seed, i])``. Groups: sound, place, weak, everywhere,
-dependence, majority, soft, skewed. Shares have a standard error of at most
+dependence, majority, soft, skewed, unequal. Shares have a standard error of at most
 ``0.5 / sqrt(replications)``; the coverage of 95 % intervals of the physics is told for all data
 sets and for those called CLEAN.
 """
@@ -157,7 +157,35 @@ def skewed() -> Iterator[Setting]:
             yield Setting("skewed", f"step {size:g} from {low}, n {num}", made, ((low, high),))
 
 
-GROUPS = (sound, place, weak, everywhere, dependence, majority, soft, skewed)
+def unequal() -> Iterator[Setting]:
+    """Noise that goes with a regressor or the axis: sound laws, then steps of 2."""
+
+    def about(scale: Callable[[Any, Any], Any]) -> Callable[..., dict[str, Any]]:
+        def draw(rng: np.random.Generator, arrays: dict[str, Any]) -> dict[str, Any]:
+            size = scale(arrays["z"], arrays["X"])
+            noise = size / np.sqrt(np.mean(size**2)) * rng.standard_normal(len(size))
+            return {**arrays, "y": arrays["mu"] + noise}
+
+        return draw
+
+    kinds = {
+        "0.3 + |x2|": ("unif", about(lambda z, X: 0.3 + np.abs(X[:, 2]))),
+        "exp(0.7 x1)": ("unif", about(lambda z, X: np.exp(0.7 * X[:, 1]))),
+        "0.5 + |prediction|": ("unif", about(lambda z, X: 0.5 + np.abs(X @ [1.0, 2.0, -1.0]))),
+        "z, lognormal": ("logn", about(lambda z, X: z)),
+        "1 / (1 + z), lognormal": ("logn", about(lambda z, X: 1 / (1 + z))),
+    }
+    for num in (100, 500, 2000):
+        for name, (axis, post) in kinds.items():
+            made = {"n": num, "axis": axis, "post": post}
+            yield Setting("unequal", f"n {num}, noise {name}", made)
+    for name, (axis, post) in kinds.items():
+        low, high = (7.0, INF) if axis == "unif" else (2.0, 4.0)
+        made = {"axis": axis, "post": post, "regs": [(low, high, {0: 2.0})]}
+        yield Setting("unequal", f"step 2 from {low:g}, noise {name}", made, ((low, high),))
+
+
+GROUPS = (sound, place, weak, everywhere, dependence, majority, soft, skewed, unequal)
 
 
 def run(

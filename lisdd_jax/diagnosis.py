@@ -74,8 +74,10 @@ def _run_once(
         arrays.clear()
         status = prepared.pop()
         found = METHODS[type(config)](key, prepared.pop(), status, config)
-    outliers: Any = np.asarray(found.outliers)[:num_rows]
-    found = dataclasses.replace(found, outliers=outliers)
+    per_row: dict[str, Any] = {
+        name: np.asarray(getattr(found, name))[:num_rows] for name in ("outliers", "row_noise")
+    }
+    found = dataclasses.replace(found, **per_row)
     return jax.device_put(found)
 
 

@@ -119,6 +119,8 @@ def diagnosis(*, verdict=Verdict.DISCREPANCY, status=Status.OK, flagged=(3,), **
         "everywhere": np.zeros(3, bool),
         "dependence": fill(Dependence, significant=np.array(False)),
         "outliers": np.zeros(39, bool),
+        "row_noise": np.ones(39),
+        "noise_exponents": np.zeros((4, 2)),
         "num_rows": np.int32(39),
         "verdict": np.int32(verdict),
         "status": np.int32(status),

@@ -167,11 +167,10 @@ class TestPlaces:
     def test_a_channel_over_its_banks(self, found):
         assert holds(ends(found("green_channel"))[0], np.log(8.2))
 
-    @pytest.mark.xfail(
-        strict=True, reason="the mean bends and the noise grows within cells: holds_nearly"
-    )
     def test_food_and_income(self, found):
-        assert found("engel").verdict == "clean"
+        result = found("engel")
+        assert result.verdict == "clean"
+        assert any("noise grows with income" in words for words in result.findings.warnings)
 
 
 @slow

@@ -224,6 +224,8 @@ def assemble(found: Findings, units: Units, num_rows: Any, config: Config) -> re
         law_scatter=shown(found.scatter * units.response),
         everywhere=table[found.everywhere.support] & acts,
         outliers=found.settled.outlier,
+        row_noise=found.look.row_noise,
+        noise_exponents=found.look.exponents,
         num_rows=num_rows,
         num_iterations=xp.zeros((), np.int32),
         verdict=verdict,

@@ -126,9 +126,7 @@ def _judge(
     xp = namespace(survey.variance)
     place, fits, depend = survey.place, survey.fits, state.look.dependence
     initial = to_host(task.live.initial) / to_host(task.live.unit)
-    spread = outcome.explained_spread(
-        survey.gram, fits.num_rows, initial + stands.theta, task.layout
-    )
+    spread = outcome.explained_spread(survey.gram, initial + stands.theta, task.layout)
     num_rows = xp.maximum(fits.num_rows.sum(), 1)
     # Root mean square over all rows of the change of the law that looked worst.
     change = xp.sqrt(exact.statistic * depend.wide * survey.variance / num_rows)

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.default import correlations, dependence, outliers, pieces
+from lisdd_jax.default import correlations, dependence, noise_shape, pieces
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells, coarse_cells, fine_cells
 from lisdd_jax.default.dependence import RowDependence, Sharing
 from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.noise_shape import CellNoise
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.numerics import cell_sums
 from lisdd_jax.numerics.compilation import compiled
@@ -27,6 +28,9 @@ class FirstLook(NamedTuple):
       full: bool, they are fitted fully.
       trusted: ``(K,)`` bool, cells whose law is vouched for.
       places: ``(K + 1,)`` axis at the bounds of the cells.
+      noise: of the rows, as far as it goes with a column.
+      exponents: ``(p + 2, 2)`` with which it does.
+      row_noise: ``(n,)`` ``noise.relative`` in the order of the record.
     """
 
     keep: jax.Array
@@ -36,6 +40,9 @@ class FirstLook(NamedTuple):
     full: jax.Array
     trusted: jax.Array
     places: jax.Array
+    noise: CellNoise
+    exponents: jax.Array
+    row_noise: jax.Array
 
 
 def _quarters(cells: SortedCells) -> SortedCells:
@@ -50,8 +57,7 @@ def _quarters(cells: SortedCells) -> SortedCells:
 def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     """Fit single cells robustly, measure dependence, and lay the cells of the place."""
     coarse = coarse_cells(rows.axis, rows.num_rows, layout.num_physics)
-    directions = rows.columns[: layout.num_directions]
-    local = outliers.set_aside(directions, rows.columns[-1], coarse.of_row, MOST_CELLS)
+    local, shape = noise_shape.fit_cells(rows, coarse, layout)
     found = correlations.correlate(local, coarse, rows.order)
     broken = pieces.breaks_explain(rows.axis, rows.columns[-1], rows.order, rows.num_rows)
     axis_rho, record_rho = (
@@ -85,4 +91,7 @@ def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
         trusted = 2 * both[:, 1] > both[:, 0]
     last = jnp.maximum(rows.num_rows - 1, 0)
     places = rows.axis[jnp.clip(cells.bounds, 0, last)]
-    return FirstLook(local.keep, local.pooled, depend, cells, full, trusted, places)
+    noise = noise_shape.within_cells(shape.log_scale, cells.of_row, MOST_CELLS)
+    row_noise = noise.relative.at[rows.order].set(noise.relative)
+    seen = (depend, cells, full, trusted, places, noise, shape.exponents, row_noise)
+    return FirstLook(local.keep, local.pooled, *seen)

@@ -68,7 +68,7 @@ class Beyond(NamedTuple):
 
 
 def fit_every_cell(
-    gram: Any, num_rows: Any, floor: Any, num_physics: int, full: Any
+    gram: Any, num_rows: Any, floor: Any, num_physics: int, full: Any, expected: Any = 1.0
 ) -> tuple[LocalFits, Noise, Beyond]:
     """Fit every cell on its own.
 
@@ -79,6 +79,7 @@ def fit_every_cell(
       num_physics: ``p``.
       full: bool, the cells have rows enough for all of ``[1, axis, physics]``; else only their
         levels are fitted, and one set of slopes for all.
+      expected: ``(K,)`` what is known of the cells' noise, as variances over that of all rows.
 
     Returns:
       Fits on the columns without the terms, the noise, and what the terms could add.
@@ -102,11 +103,14 @@ def fit_every_cell(
     share = num_rows / xp.maximum(num_rows.sum(), 1)
     degrees = num_rows - rank - xp.where(full, 0.0, slopes.rank * share)
     degrees = xp.where(present, xp.maximum(degrees, 1), 0.0)
-    pooled = squares.sum() / xp.maximum(degrees.sum(), 1)
+    freedom = xp.maximum(degrees.sum(), 1)
+    pooled = squares.sum() / freedom
 
-    def shrunk(prior: float) -> Any:
-        return (prior * pooled + squares) / (prior + degrees) + floor
+    def shrunk(prior: float, lent: Any) -> Any:
+        return (prior * lent + squares) / (prior + degrees) + floor
 
+    # Laws hold nearly: where much less noise is expected, no cell of the place shall weigh so much.
+    shaped = expected * pooled * freedom / xp.maximum((degrees * expected).sum(), 1)
     terms = slice(size, gram.shape[-1] - 1)
     diagonal = xp.diagonal(own.rest, axis1=1, axis2=2)[:, terms]
     whole = xp.diagonal(gram, axis1=1, axis2=2)[:, terms]
@@ -117,10 +121,12 @@ def fit_every_cell(
         local=own.coordinates[:, :, kept],
         rank=rank,
         num_rows=num_rows,
-        variance=shrunk(_PRIOR_ROWS),
+        variance=shrunk(_PRIOR_ROWS, pooled),
         present=present,
     )
-    noise = Noise(pooled, shrunk(_SCAN_PRIOR_ROWS), degrees, squares / xp.maximum(degrees, 1))
+    noise = Noise(
+        pooled, shrunk(_SCAN_PRIOR_ROWS, shaped), degrees, squares / xp.maximum(degrees, 1)
+    )
     found = Beyond(xp.where(beyond, left[:, terms], 0.0), xp.where(beyond, diagonal, 0.0))
     return fits, noise, found
 

@@ -21,6 +21,7 @@ from lisdd_jax.default import first_look, regions, rows
 from lisdd_jax.default.conclusion import Standing, Task, conclude
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.noise_shape import weigh
 from lisdd_jax.default.ordering import Ordered, order_known, order_rows, rounding_size
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
@@ -100,9 +101,11 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     config = to_host(config)
     layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
     live = order_rows(key, data, order_known(data) if known else None)
+    look = first_look.look(live if known else lax.stop_gradient(live), layout)
+    if not known or np.any(to_host(look.exponents)):
+        live = weigh(live, look.noise.relative)
     # What is searched for is discrete, and carries no derivative; final sums are of live rows.
     ordered = live if known else lax.stop_gradient(live)
-    look = first_look.look(ordered, layout)
     unit = to_host(ordered.unit)
     exact = data if known else lax.stop_gradient(data)
     floor = to_host(rounding_variance(exact, ordered, look.keep))

@@ -36,6 +36,9 @@ class Ordered(NamedTuple):
       unit: units of the response in one of the working column.
       initial: ``(p,)`` a first fit, in the frame.
       term_scale: ``(L,)`` root mean squares that the terms were divided by.
+      mixing: ``(p, p)`` the design's columns, less their offsets, in those of the frame.
+      level: offset of the response in the frame, in the working unit.
+      rounding: size of residuals, in the working unit, up to which they are rounding errors.
     """
 
     columns: jax.Array
@@ -51,6 +54,9 @@ class Ordered(NamedTuple):
     unit: jax.Array
     initial: jax.Array
     term_scale: jax.Array
+    mixing: jax.Array
+    level: jax.Array
+    rounding: jax.Array
 
 
 def rounding_size(data: Dataset) -> jax.Array:
@@ -116,7 +122,8 @@ def order_rows(key: jax.Array, data: Dataset, order: jax.Array | None = None) ->
     axis, used = axis[order], mask[order]
     count = jnp.maximum(jnp.sum(mask), 1).astype(dtype)
     physics, response = data.basis[order].T, data.centered[order]
-    initial, unit = _first_fit(physics, response, used, count, rounding_size(data))
+    rounding = rounding_size(data)
+    initial, unit = _first_fit(physics, response, used, count, rounding)
     residual = jnp.where(used, (response - initial @ physics) / unit, 0.0)
     terms = data.features[order].T
     term_scale = scaling.column_norms(terms / jnp.sqrt(count), axis=1)
@@ -144,4 +151,7 @@ def order_rows(key: jax.Array, data: Dataset, order: jax.Array | None = None) ->
         unit=unit,
         initial=initial,
         term_scale=term_scale,
+        mixing=lax.stop_gradient(data.frame.mixing()),
+        level=lax.stop_gradient(data.frame.response_center) / unit,
+        rounding=lax.stop_gradient(rounding) / unit,
     )

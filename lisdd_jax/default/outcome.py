@@ -239,17 +239,17 @@ def rival_share(
     return xp.where((rows > 0) & xp.any(~clean), share, 0.0)
 
 
-def explained_spread(gram: Any, count: Any, theta: Any, layout: ColumnLayout) -> Any:
+def explained_spread(gram: Any, theta: Any, layout: ColumnLayout) -> Any:
     """Standard deviation over rows of what a law explains, beyond a constant.
 
     Args:
-      gram: ``(K, m, m)`` of all columns.
-      count: ``(K,)`` rows.
+      gram: ``(K, m, m)`` of all columns; rows count as their weights.
       theta: ``(p,)`` the law, the first fit included.
       layout: columns.
     """
     xp = namespace(gram)
-    total, num = gram.sum(0), xp.maximum(count.sum(), 1)
+    total = gram.sum(0)
+    num = xp.where(total[0, 0] > 0, total[0, 0], 1.0)
     square = contract("p,pq,q->", theta, total[layout.physics, layout.physics], theta) / num
     mean = contract("p,p->", total[0, layout.physics], theta) / num
     return safe_root(square - mean**2)

@@ -105,7 +105,9 @@ def revive_survey(
     """
     xp = namespace(gram)
     look, depend = known.look, known.look.dependence
-    plain, noise, _ = fit_every_cell(gram, count, known.floor, layout.num_physics, look.full)
+    plain, noise, _ = fit_every_cell(
+        gram, count, known.floor, layout.num_physics, look.full, look.noise.expected
+    )
     clean = xp.where(survey.place.clean, count, 0.0)
     return survey._replace(
         fits=survey.fits._replace(variance=plain.variance * depend.rows / depend.shown),
@@ -133,7 +135,9 @@ def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> S
     """
     xp = namespace(gram)
     look, size = known.look, layout.num_physics
-    plain, noise, beyond = fit_every_cell(gram, count, known.floor, size, look.full)
+    plain, noise, beyond = fit_every_cell(
+        gram, count, known.floor, size, look.full, look.noise.expected
+    )
     term, acts = _term_beyond(beyond, noise)
     fits = add_direction(plain, gram, term, acts, look.full, size)
     # Rows that depend on each other make the level of a cell less certain.

@@ -55,7 +55,10 @@ def joint_covariance(found: Diagnosis, problem: Problem, region: int) -> np.ndar
     regions = inside_regions(found, problem.axis)
     inside = regions.any(axis=0) if found.regions.shared else regions[region]
     rows = inside & ~np.asarray(found.outliers)
-    weight = 1.0 if problem.noise_scale is None else 1 / problem.noise_scale[rows, None]
+    noise = np.asarray(found.row_noise, float) * (
+        1.0 if problem.noise_scale is None else problem.noise_scale
+    )
+    weight = 1 / noise[rows, None]
     columns = weight * problem.features[np.ix_(rows, terms)]
     triangle = np.linalg.inv(np.linalg.qr(columns, mode="r"))
     carried = -triangle @ triangle.T @ columns.T @ (weight * problem.design[rows])

@@ -39,7 +39,7 @@ def for_checks(
       cell_starts: where the cells of the map begin.
     """
     relative = 1.0 if problem.noise_scale is None else problem.noise_scale
-    residuals = unexplained(problem, found, True) / relative
+    residuals = unexplained(problem, found, True) / (relative * np.asarray(found.row_noise, float))
     cell = np.searchsorted(cell_starts, problem.axis, side="right")
     return np.where(found.outliers, np.nan, residuals), cell
 

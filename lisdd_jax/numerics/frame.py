@@ -48,6 +48,11 @@ class Frame:
         shifted = columns - self.center[:, None] * combine(self.constant, columns)[None]
         return jnp.stack([combine(weights, shifted) for weights in self.transform.T], axis=1)
 
+    def mixing(self) -> jax.Array:
+        """Weights ``(p, p)`` of the basis in the design's columns, less their offsets."""
+        unit = jnp.eye(self.transform.shape[0], dtype=self.transform.dtype)
+        return back_substitute(self.transform, unit, self.independent)
+
     def center_response(self, design: jax.Array, response: jax.Array) -> jax.Array:
         """Response ``(n,)`` less its offset."""
         return response - combine(self.constant, design.T) * self.response_center

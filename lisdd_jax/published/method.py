@@ -93,6 +93,8 @@ def _not_asked(data: Dataset, lower: jax.Array) -> dict[str, Any]:
             significant=no,
         ),
         "outliers": jnp.zeros(data.response.shape, bool),
+        "row_noise": jnp.ones(data.response.shape, dtype),
+        "noise_exponents": jnp.zeros((data.design.shape[1] + 2, 2), dtype),
     }
 
 

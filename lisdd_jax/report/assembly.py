@@ -12,9 +12,11 @@ from lisdd_jax.library import Library
 from lisdd_jax.report import cautions
 from lisdd_jax.report.inference import degrees_of_freedom
 from lisdd_jax.report.summary import (
+    PREDICTION,
     Cell,
     Estimate,
     Evidence,
+    NoisePower,
     Region,
     Summary,
     Test,
@@ -172,8 +174,16 @@ def _evidence(found: Diagnosis, problem: Problem, cells: tuple[Cell, ...]) -> Ev
         repeated=float(depend.repeated),
         dependent=bool(depend.significant),
         outliers=tuple(outliers.tolist()),
+        noise_goes_with=tuple(_noise_powers(found, problem)),
         form_certified=bool(found.form.certified),
     )
+
+
+def _noise_powers(found: Diagnosis, problem: Problem) -> Iterator[NoisePower]:
+    names = [problem.axis_name, *problem.physics.names, PREDICTION]
+    for name, (rising, both) in zip(names, np.asarray(found.noise_exponents).tolist(), strict=True):
+        if rising or both:
+            yield NoisePower(name=name, rising=rising, both_sides=both)
 
 
 def _asks_place(found: Diagnosis) -> bool:

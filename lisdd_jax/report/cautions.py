@@ -9,7 +9,7 @@ from lisdd_jax.expressions import Expression
 from lisdd_jax.library import Term
 from lisdd_jax.report import numbers
 from lisdd_jax.report.identifiability import Finding, identifiability
-from lisdd_jax.report.summary import Cell, Evidence, Region, Test
+from lisdd_jax.report.summary import PREDICTION, Cell, Evidence, Region, Test
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import FIRST_FAILURE, Status, describe
 from lisdd_jax.tables.problem import Problem
@@ -41,6 +41,7 @@ def find(
     yield from _outliers(evidence)
     known = problem.block is not None or problem.time is not None
     yield from _dependence(evidence, problem.axis_name, known)
+    yield from _noise(evidence)
     yield from _thin_cells(cells)
     on_terms = list(_terms(problem, regions, np.asarray(found.form.support)))
     yield from on_terms
@@ -151,6 +152,23 @@ def _dependence(found: Evidence, axis: str, known: bool) -> Iterator[str]:
     advice = "" if known else "; name the blocks (--block, --time, or block= in Python)"
     one = f", so that {found.rows_as_one:.1f} rows count as one" if found.rows_as_one > 1.05 else ""
     yield f"{said}{one}{advice}"
+
+
+def _noise(found: Evidence) -> Iterator[str]:
+    """With what the noise of rows goes."""
+    said = []
+    for power in found.noise_goes_with:
+        if power.rising:
+            said.append(f"{'grows' if power.rising > 0 else 'falls'} with {power.name}")
+        if power.both_sides:
+            grows = power.both_sides > 0
+            if power.name == PREDICTION:
+                said.append(f"{'grows' if grows else 'falls'} with the size of {power.name}")
+            else:
+                far = "away from" if grows else "towards"
+                said.append(f"grows {far} the middle of {power.name}")
+    if said:
+        yield f"the noise {' and '.join(said)}, and rows are weighted by it"
 
 
 def _outliers(found: Evidence) -> Iterator[str]:

@@ -20,8 +20,8 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
     Returns:
       Keys ``verdict, physics, scale, law_scatter, outliers, place, form, regions, test, cells,
       rows, warnings, config, version``; then ``exactness, rival, everywhere, dependence,
-      degrees_of_freedom, notes, status, shared``, ``reasons`` and ``next_steps`` in words, and
-      ``model``.
+      noise_goes_with, degrees_of_freedom, notes, status, shared``, ``reasons`` and ``next_steps``
+      in words, and ``model``.
       A probability that underflows to 0 stands beside its natural logarithm; rows set aside are
       numbered from 0.
 
@@ -105,6 +105,7 @@ def _evidence(found: Evidence) -> dict[str, Any]:
             "repeated": found.repeated,
             "significant": found.dependent,
         },
+        "noise_goes_with": [vars(power) for power in found.noise_goes_with],
     }
 
 

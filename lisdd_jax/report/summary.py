@@ -120,6 +120,25 @@ class Test:
     status: Status
 
 
+PREDICTION = "the prediction"
+"""What stands for it where columns have names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisePower:
+    """Powers of a column, far from its middle, with which the noise goes.
+
+    Attributes:
+      name: of the axis or a physics column, or ``PREDICTION``.
+      rising: from the lower side to the upper one.
+      both_sides: away from the middle; of the prediction, from zero.
+    """
+
+    name: str
+    rising: float
+    both_sides: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What all rows together say of the law; NaN under the published method, which does not ask.
@@ -138,6 +157,7 @@ class Evidence:
       repeated: share of rows that equal another one.
       dependent: whether any of these is beyond chance.
       outliers: positions of the rows set aside, from 0, in the table.
+      noise_goes_with: columns that tell how large the noise of a row is.
       form_certified: whether held-out rows confirm the terms in the certified place.
     """
 
@@ -157,6 +177,7 @@ class Evidence:
     repeated: float
     dependent: bool
     outliers: tuple[int, ...]
+    noise_goes_with: tuple[NoisePower, ...]
     form_certified: bool
 
 

@@ -60,6 +60,11 @@ class Diagnosis:
         verdict is NO_CLEAN_REGIME for them (default).
       dependence: of the rows (default).
       outliers: ``(n,)`` bool, rows set aside as gross errors (default).
+      row_noise: ``(n,)`` noise scales of the rows, beside those given, over that of their part of
+        the axis; 1 unless the noise goes with a column (default).
+      noise_exponents: ``(p + 2, 2)`` powers with which it goes with the axis, the physics columns
+        and the prediction, far from the middle of each: rising from one side to the other, and to
+        both sides (of the prediction, from zero); 0 where it does not (default).
       num_rows: rows in use.
       num_iterations: iterations of the clean-regime search (published).
       verdict: int32, a ``Verdict``.
@@ -80,6 +85,8 @@ class Diagnosis:
     everywhere: jax.Array
     dependence: Dependence
     outliers: jax.Array
+    row_noise: jax.Array
+    noise_exponents: jax.Array
     num_rows: jax.Array
     num_iterations: jax.Array
     verdict: jax.Array

@@ -15,6 +15,7 @@ from lisdd_jax.default.final_sums import Final
 from lisdd_jax.default.findings import Findings, Units
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import ChosenForm
+from lisdd_jax.default.noise_shape import CellNoise
 from lisdd_jax.default.outcome import Map, Terms
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.default.regions import FoundPlace
@@ -57,6 +58,9 @@ def findings(**changes):
             full=np.bool_(True),
             trusted=np.zeros(4, bool),
             places=np.array([0.0, 0.9, 2.1, 3.1, 4.0]),
+            noise=CellNoise(np.ones(4), np.ones(4)),
+            exponents=np.zeros((4, 2)),
+            row_noise=np.array([0.5, 1.0, 1.0, 2.0]),
         ),
         place=FoundPlace(
             gain=np.float64(9.0),
@@ -162,6 +166,7 @@ def test_law_in_units_of_the_data():
     assert found.num_rows == 80
     assert found.verdict == Verdict.DISCREPANCY
     assert found.outliers.tolist() == [False, True, False, False]
+    assert found.row_noise.tolist() == [0.5, 1.0, 1.0, 2.0]
 
 
 def test_regions_in_units_of_the_data():

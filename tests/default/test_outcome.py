@@ -204,9 +204,9 @@ def test_spread_of_what_a_law_explains():
     rows = cell_rows(3, (30, 24, 41), constant=True)
     theta = np.array([5.0, -2.0])
     expected = np.std(rows.columns[:, 2:4] @ theta)
-    found = outcome.explained_spread(rows.gram, rows.count, theta, rows.layout)
+    found = outcome.explained_spread(rows.gram, theta, rows.layout)
     assert found == pytest.approx(expected, rel=1e-9)
-    level = outcome.explained_spread(rows.gram, rows.count, np.array([5.0, 0.0]), rows.layout)
+    level = outcome.explained_spread(rows.gram, np.array([5.0, 0.0]), rows.layout)
     assert level == pytest.approx(0, abs=1e-6)
 
 
@@ -217,7 +217,7 @@ def test_traced_alike(mapped):
     def every(sums, chosen, law, gram, law_gram, count, grounds, shares):
         terms = outcome.fit_terms(sums.gram[:-1].sum(1), chosen, BOTH, law, VARIANCE, LAYOUT, 2)
         cells = outcome.map_cells(gram, law_gram, count, law.theta, VARIANCE, layout)
-        spread = outcome.explained_spread(gram, count, law.theta, layout)
+        spread = outcome.explained_spread(gram, law.theta, layout)
         share = outcome.rival_share(**shares)
         return terms, cells, spread, share, outcome.decide(grounds)
 

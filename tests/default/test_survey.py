@@ -8,6 +8,7 @@ from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.default.dependence import RowDependence
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.local_fits import add_direction, fit_every_cell
+from lisdd_jax.default.noise_shape import CellNoise
 from lisdd_jax.default.survey import Known, judge_law, survey_cells
 
 NUM_CELLS = 8
@@ -29,6 +30,9 @@ def known(*, rows_as_one=1.0, wide=1.0, shown=1.0, negligible=0.0, scale=0.0, tr
         full=FULL,
         trusted=np.isin(np.arange(NUM_CELLS), trusted),
         places=np.linspace(-1.7, 1.7, NUM_CELLS + 1),
+        noise=CellNoise(np.ones(240), np.ones(NUM_CELLS)),
+        exponents=np.zeros((4, 2)),
+        row_noise=np.ones(240),
     )
     return Known(look, np.float64(1e-12), np.float64(negligible))
 
