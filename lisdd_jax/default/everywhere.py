@@ -46,8 +46,9 @@ def act_everywhere(
     Terms act everywhere where they predict all rows as well as the law and the regions do, and
     where the rows outside need them: there they must predict better than the law alone by ``log n``
     variances per term. Regions with several ends imitate a term that acts everywhere piece by
-    piece, so each further end pays ``log n``, and then the rows outside need not show it. Without
-    regions they must save three variances each, weighted by the cells' own noise.
+    piece, so each further end pays ``log n``, and then the rows outside need not show it: it is
+    enough that they are not predicted worse by as much. Without regions terms must save three
+    variances each, weighted by the cells' own noise.
 
     Args:
       sums: of the regions and outside.
@@ -75,8 +76,10 @@ def act_everywhere(
     best = xp.argmin(errors)
     price = xp.log(xp.maximum(sums.num_rows.sum(), 2)) * variance
     further = xp.maximum(num_ends - 1, 0).astype(variance.dtype)
-    needed = outside - fitted.outside[best] > lengths[best] * price
-    predicts = (errors[best] < local + price * further) & (needed | (further > 0))
+    saves = outside - fitted.outside[best]
+    limit = lengths[best] * price
+    shown = (saves > limit) | ((further > 0) & (saves > -limit))
+    predicts = (errors[best] < local + price * further) & shown
     gain = xp.where(some, 0.0, -errors[best])
     return Everywhere(xp.where(some, predicts, gain > 0), best, gain)
 

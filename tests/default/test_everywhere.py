@@ -60,9 +60,9 @@ def loops_everywhere(rows, chosen, num_ends):
     price = VARIANCE * np.log(len(rows.columns))
     further = max(num_ends - 1, 0)
     predicts = error < local + price * further
-    needed = law - there > len(SUPPORTS[chosen]) * price
-    needed = needed or further > 0
-    return predicts and needed, chosen
+    limit = len(SUPPORTS[chosen]) * price
+    shown = law - there > (-limit if further else limit)
+    return predicts and shown, chosen
 
 
 def loops_without_regions(rows):
@@ -82,6 +82,7 @@ EVERYWHERE = {
     "one local": ([term(1), nothing], None, 1, False),
     "on all rows": ([nothing, nothing], term(1), 1, True),
     "piece by piece": ([nothing, nothing], term(1), 4, True),
+    "outside speaks against it": ([term(1), term(1)], None, 10_000, False),
 }
 
 
