@@ -128,7 +128,7 @@ def assert_same(found, other, powers=(), factor=1.0, rtol=0.0, only=None, size=0
     first, second = leaves(found), leaves(other)
     for name in only or first:
         unit = factor ** dict(powers).get(name, 0)
-        if name == PER_ROW:
+        if name in PER_ROW:
             second[name] = second[name][: len(first[name])]
         # What sums of squares leave of an exact law is rounding, and so is the log of a bound of 1.
         atol = 1e-9 if "p_value" in name else 0.0
@@ -167,7 +167,7 @@ def no_nan(result, *names):
         assert not np.isnan(values[name]).any(), name
 
 
-PER_ROW, OF_RESIDUALS = "outliers", ("cells.mean", "cells.rms")
+PER_ROW, OF_RESIDUALS = ("outliers", "row_noise"), ("cells.mean", "cells.rms")
 OF_SQUARES = ("objective", "error", "errors")
 # Units of the response, to a power, of what a diagnosis holds; all else has none.
 POWERS = {

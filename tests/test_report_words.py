@@ -249,6 +249,26 @@ def test_dependence_is_named_with_advice(data):
     assert summary.warnings[1].endswith("so that 9.6 rows count as one")
 
 
+@pytest.mark.parametrize(
+    ("driver", "powers", "words"),
+    [
+        (2, (0.5, 0.0), "grows with x + 0*v"),
+        (2, (-0.5, 0.25), "falls with x + 0*v and grows away from the middle of x + 0*v"),
+        (0, (0.0, -1.0), "grows towards the middle of x"),
+        (3, (0.0, 1.0), "grows with the size of the prediction"),
+        (3, (0.0, -1.0), "falls with the size of the prediction"),
+    ],
+)
+def test_what_noise_goes_with_is_told(data, driver, powers, words):
+    exponents = np.zeros((4, 2))
+    exponents[driver] = powers
+    found = searched(noise_exponents=exponents)
+    summary = summarize(found, data, config=DEFAULT, version="1")
+    assert summary.warnings[1] == f"the noise {words}, and rows are weighted by it"
+    told_of = summary.evidence.noise_goes_with
+    assert [(power.rising, power.both_sides) for power in told_of] == [powers]
+
+
 def test_repeated_rows_are_told(data):
     found = searched(dependence=dependence(repeated=0.5, rows=2.0, significant=True))
     summary = summarize(found, data, config=DEFAULT, version="1")

@@ -57,7 +57,7 @@ def _quarters(cells: SortedCells) -> SortedCells:
 def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     """Fit single cells robustly, measure dependence, and lay the cells of the place."""
     coarse = coarse_cells(rows.axis, rows.num_rows, layout.num_physics)
-    local, shape = noise_shape.fit_cells(rows, coarse, layout)
+    local, shape = noise_shape.fit_weighed(rows, coarse, layout)
     found = correlations.correlate(local, coarse, rows.order)
     broken = pieces.breaks_explain(rows.axis, rows.columns[-1], rows.order, rows.num_rows)
     axis_rho, record_rho = (

@@ -37,6 +37,10 @@ _NUM_PLACES = 96
 _SOFTNESS = np.array([0.0, 0.04, 0.08, 0.16, 0.32])
 """Places tried for a kink, and half widths over which it bends, as shares of the searched span."""
 
+_ROUNDING = 100.0
+"""Times the rounding of running sums that the square of a hinge must have, to be known to a per
+cent: of a hinge over few rows single precision knows less, and a line is left."""
+
 _NUM_POWERS = 5
 """Powers of the axis in the running sums; rows from here on are products with the residual."""
 
@@ -60,17 +64,33 @@ class Kinks(NamedTuple):
     softness: jax.Array
 
 
-class _Scale(NamedTuple):
-    """The working axis ``t = (z - middle) / span``, in which powers neither cancel nor overflow."""
+class _Beside(NamedTuple):
+    """Rows beside every end, and their working axis ``t = (z - middle) / span``, each ``(2, R)``.
 
+    Each end has an axis of its own: on one for all a hinge far from its middle would cancel, and in
+    single precision leave less than nothing.
+
+    Attributes:
+      first, last: int32, first row and the one after the last.
+      middle, span: of the axis there.
+    """
+
+    first: jax.Array
+    last: jax.Array
     middle: jax.Array
     span: jax.Array
 
     def to_work(self, values: jax.Array) -> jax.Array:
-        return (values - self.middle) / self.span
+        """Values ``(2, R, ...)`` of the axis in the working unit."""
+        shape = self.middle.shape + (1,) * (values.ndim - 2)
+        return (values - self.middle.reshape(shape)) / self.span.reshape(shape)
 
-    def to_axis(self, values: jax.Array) -> jax.Array:
-        return values * self.span + self.middle
+    def of_rows(self, axis: jax.Array, present: jax.Array) -> jax.Array:
+        """The working axis ``(2, n)`` of rows beside starts, and beside stops; 0 elsewhere."""
+        row = jnp.arange(axis.shape[0], dtype=jnp.int32)[None, None]
+        own = (row >= self.first[..., None]) & (row < self.last[..., None])
+        every = jnp.broadcast_to(axis[None, None], (*self.first.shape, *axis.shape))
+        return jnp.sum(jnp.where(own & present[None, :, None], self.to_work(every), 0.0), 1)
 
 
 class _Grid(NamedTuple):
@@ -93,55 +113,64 @@ class _Grid(NamedTuple):
     straight: jax.Array
 
 
-def _windows(spans: Spans, placed: Placed, num_rows: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Rows beside every end up to the neighbours, ``(2, R)`` first and last but one."""
+def _beside(axis: jax.Array, spans: Spans, placed: Placed, num_rows: jax.Array) -> _Beside:
+    """The rows beside every end up to the neighbours; ``axis (n,)`` is finite."""
     zero = jnp.zeros(1, jnp.int32)
     before = jnp.concatenate([zero, placed.stop[:-1]])
     following = jnp.where(spans.present[1:], placed.start[1:], num_rows)
     after = jnp.concatenate([following, num_rows[None]])
-    first = jnp.stack([before, placed.start])
-    last = jnp.stack([placed.stop, after])
-    return first, jnp.maximum(last, first)
-
-
-def _scale_of(axis: jax.Array, num_rows: jax.Array) -> _Scale:
-    last = axis[jnp.maximum(num_rows - 1, 0)]
-    span = jnp.maximum(last - axis[0], jnp.finfo(axis.dtype).tiny)
-    return _Scale(0.5 * (axis[0] + last), span)
+    first = jnp.stack([before, placed.start]).astype(jnp.int32)
+    last = jnp.maximum(jnp.stack([placed.stop, after]).astype(jnp.int32), first)
+    most = axis.shape[0] - 1
+    low, high = (axis[jnp.clip(row, 0, most)] for row in (first, last - 1))
+    span = jnp.maximum(high - low, jnp.finfo(axis.dtype).tiny)
+    span = jnp.where(high > low, span, 1.0)
+    return _Beside(first, last, 0.5 * low + 0.5 * high, span)
 
 
 def _running_sums(
-    axis: jax.Array, residual: jax.Array, corrected: jax.Array, weight: jax.Array
+    work: jax.Array, residual: jax.Array, corrected: jax.Array, weight: jax.Array
 ) -> jax.Array:
-    """Running sums ``(10, n + 1)`` of ``t^0 .. t^4``, ``r t^0 .. r t^2``, ``r^2`` and corrected."""
-    powers = axis[None] ** jnp.arange(_NUM_POWERS, dtype=axis.dtype)[:, None] * weight[None]
+    """Running sums ``(10, 2, n + 1)`` of ``t^0 .. t^4``, ``r t^0 .. r t^2``, ``r^2`` and corrected.
+
+    ``work (2, n)`` is the working axis beside starts and beside stops.
+    """
+    power = jnp.arange(_NUM_POWERS, dtype=work.dtype)[:, None, None]
+    powers = work[None] ** power * weight[None, None]
     squares = weight[None] * jnp.stack([residual, corrected]) ** 2
-    return extremes.running_sum(jnp.concatenate([powers, powers[:3] * residual[None], squares]))
+    squares = jnp.broadcast_to(squares[:, None], (2, *work.shape))
+    return extremes.running_sum(
+        jnp.concatenate([powers, powers[:3] * residual[None, None], squares])
+    )
 
 
-def _grid_of(
-    axis: jax.Array, scale: _Scale, spans: Spans, placed: Placed, num_rows: jax.Array
-) -> _Grid:
-    """The hinges tried; ``axis (n,)`` in the working unit, infinite in rows out of use."""
+def _at(sums: jax.Array, rows: jax.Array) -> jax.Array:
+    """Running sums ``(10, 2, n + 1)`` at rows ``(2, ...)`` beside starts and stops."""
+    return jnp.stack([sums[:, side, rows[side]] for side in range(2)], axis=1)
+
+
+def _grid_of(axis: jax.Array, beside: _Beside, spans: Spans) -> tuple[_Grid, jax.Array]:
+    """The hinges tried, and their places on the axis ``(2, R, P)``; ``axis (n,)`` is infinite in
+    rows out of use."""
     num, dtype = axis.shape[0], axis.dtype
-    first, last = _windows(spans, placed, num_rows)
     low, high = (axis[jnp.clip(end, 0, num - 1)] for end in (spans.low, spans.high - 1))
     low, high = (jnp.where(jnp.isfinite(end), end, 0.0) for end in (low, high))
-    length = jnp.where(high > low, high - low, 1 / scale.span)
+    length = jnp.where(high > low, high - low, 1.0)
     share = jnp.linspace(-0.5, 0.5, _NUM_PLACES).astype(dtype)
-    place = 0.5 * (low + high)[:, None] + length[:, None] * share[None]
-    place = jnp.broadcast_to(place[None, ..., None], (*first.shape, _NUM_PLACES, 1))
+    place = (0.5 * low + 0.5 * high)[:, None] + length[:, None] * share[None]
+    place = jnp.broadcast_to(place[None, ..., None], (*beside.first.shape, _NUM_PLACES, 1))
     width = length[:, None] * jnp.asarray(_SOFTNESS, dtype)[None]
-    width = jnp.broadcast_to(width[None, :, None], (*first.shape, 1, len(_SOFTNESS)))
-    shape = (*first.shape, _NUM_PLACES, len(_SOFTNESS))
+    width = jnp.broadcast_to(width[None, :, None], (*beside.first.shape, 1, len(_SOFTNESS)))
+    shape = (*beside.first.shape, _NUM_PLACES, len(_SOFTNESS))
     start, end = (
-        jnp.broadcast_to(edge[..., None, None], shape).astype(jnp.int32) for edge in (first, last)
+        jnp.broadcast_to(edge[..., None, None], shape) for edge in (beside.first, beside.last)
     )
     edges = jnp.stack([place - width, place + width])
     found = jnp.searchsorted(axis, edges.reshape(-1)).reshape(edges.shape).astype(jnp.int32)
     bend, straight = jnp.clip(found, start[None], end[None])
     sign = jnp.array([1.0, -1.0], dtype)[:, None, None, None]
-    return _Grid(place, width, sign, start, end, bend, straight)
+    work = beside.to_work(place), width / beside.span[..., None, None]
+    return _Grid(*work, sign, start, end, bend, straight), place[..., 0]
 
 
 def _line_left(sums: jax.Array) -> jax.Array:
@@ -165,7 +194,7 @@ def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
         jnp.where(forward, grid.end, grid.bend),
     )
     bounds = (grid.start, grid.end), (grid.bend, grid.straight), beyond
-    whole, bent, far = (sums[:, high] - sums[:, low] for low, high in bounds)
+    whole, bent, far = (_at(sums, high) - _at(sums, low) for low, high in bounds)
     soft = grid.width > 0
     safe = jnp.where(soft, grid.width, 1.0)
     shift = grid.width - grid.sign * grid.place
@@ -183,15 +212,21 @@ def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
 
     square = _energy(quadratic, bent) + _energy(linear, far)
     one, along = moment(0), moment(1)
+    products = [one, along, square, moment(_NUM_POWERS)]
+    # Sums up to a row are known to the rounding of their own size.
+    rounding = _ROUNDING * jnp.finfo(square.dtype).eps * sums[0, :, -1, None, None, None]
+    largest = jnp.sum(jnp.abs(quadratic), axis=0) + jnp.sum(jnp.abs(linear), axis=0)
+    known = square > rounding * largest**2
+    one, along, square, cross = (jnp.where(known, part, 0.0) for part in products)
     gram = [[whole[0], whole[1], one], [whole[1], whole[2], along], [one, along, square]]
-    return solve_left(gram, [whole[5], whole[6], moment(_NUM_POWERS)], whole[8])
+    return solve_left(gram, [whole[5], whole[6], cross], whole[8])
 
 
 def _jump_left(grid: _Grid, sums: jax.Array) -> jax.Array:
     """Residual sums ``(2, R, P)`` of two separate lines, parted at the places."""
     start, cut, end = (part[..., 0] for part in (grid.start, grid.bend, grid.end))
-    middle = sums[:, cut]
-    both = jnp.stack([middle - sums[:, start], sums[:, end] - middle], axis=1)
+    middle = _at(sums, cut)
+    both = jnp.stack([middle - _at(sums, start), _at(sums, end) - middle], axis=1)
     return jnp.sum(_line_left(both), axis=0)
 
 
@@ -217,13 +252,14 @@ def fit_kinks(
       inflation: rows that count as one.
     """
     known = jnp.where(jnp.isfinite(axis), axis, 0.0)
-    scale = _scale_of(known, num_rows)
-    grid = _grid_of(scale.to_work(axis), scale, spans, placed, num_rows)
-    sums = _running_sums(scale.to_work(known), residual, corrected, weight)
+    beside = _beside(known, spans, placed, num_rows)
+    grid, places = _grid_of(axis, beside, spans)
+    work = beside.of_rows(known, spans.present)
+    sums = _running_sums(work, residual, corrected, weight)
     left, jumps = _kink_left(grid, sums), _jump_left(grid, sums)
     profile = jnp.min(left, -1)
     best, jump = jnp.min(profile, -1), jnp.min(jumps, -1)
-    whole = (sums[:, grid.end] - sums[:, grid.start])[..., 0, 0]
+    whole = _at(sums, beside.last) - _at(sums, beside.first)
     count = jnp.maximum(whole[0], 1.0)
     variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
     variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)
@@ -236,7 +272,6 @@ def fit_kinks(
     chosen = jnp.argmin(profile, -1)
     soft = jnp.take_along_axis(left, chosen[..., None, None], axis=2)[..., 0, :]
     which = jnp.where(soft[..., 0] <= cut, 0, jnp.argmin(soft, -1))
-    places = scale.to_axis(grid.place[..., 0])
     likely = profile <= cut[..., None]
     also = (jumps <= (jump + JUMP_95 * variance)[..., None]) & (jump + _DOUBT * variance < best)[
         ..., None
@@ -253,5 +288,5 @@ def fit_kinks(
         place=jnp.take_along_axis(places, chosen[..., None], -1)[..., 0],
         lower=jnp.fmin(jnp.min(jnp.where(likely, places, jnp.inf), -1) - step, ends),
         upper=jnp.fmax(jnp.max(jnp.where(likely, places, -jnp.inf), -1) + step, ends),
-        softness=width * scale.span,
+        softness=width * beside.span,
     )

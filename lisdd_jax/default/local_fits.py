@@ -19,6 +19,11 @@ LEAST_LEFT = 1e-6
 """Share of a column's square, left of it by others, up to which they contain it."""
 
 
+_ONE_IN = 10
+"""One in so many of the cells that hold a term may leave nothing of it but rounding for it to be a
+direction: where many have no further one, descriptions of cells do not compare."""
+
+
 class LocalFits(NamedTuple):
     """The cells' own fits; ``K`` cells, ``m = k + 1`` columns, the response last.
 
@@ -61,10 +66,12 @@ class Beyond(NamedTuple):
     Attributes:
       score: ``(K, L)`` products of terms and response.
       square: ``(K, L)`` of the terms; 0 where the cell's directions span a term.
+      resolved: ``(L,)`` bool, they do so in hardly any cell that holds it.
     """
 
     score: Any
     square: Any
+    resolved: Any
 
 
 def fit_every_cell(
@@ -114,7 +121,9 @@ def fit_every_cell(
     terms = slice(size, gram.shape[-1] - 1)
     diagonal = xp.diagonal(own.rest, axis1=1, axis2=2)[:, terms]
     whole = xp.diagonal(gram, axis1=1, axis2=2)[:, terms]
-    beyond = diagonal > LEAST_LEFT * whole
+    # In single precision what narrow cells leave of a smooth term is rounding.
+    beyond = diagonal > max(LEAST_LEFT, tolerance) * whole
+    resolved = _ONE_IN * ((whole > 0) & ~beyond).sum(0) <= (whole > 0).sum(0)
     kept = [*range(size), gram.shape[-1] - 1]
     fits = LocalFits(
         gram=gram[:, kept][:, :, kept],
@@ -127,7 +136,8 @@ def fit_every_cell(
     noise = Noise(
         pooled, shrunk(_SCAN_PRIOR_ROWS, shaped), degrees, squares / xp.maximum(degrees, 1)
     )
-    found = Beyond(xp.where(beyond, left[:, terms], 0.0), xp.where(beyond, diagonal, 0.0))
+    score, square = (xp.where(beyond, part, 0.0) for part in (left[:, terms], diagonal))
+    found = Beyond(score, square, resolved)
     return fits, noise, found
 
 

@@ -210,6 +210,18 @@ def _choose(gram: jax.Array, count: jax.Array) -> jax.Array:
     return jnp.clip(_STEP * jnp.round(found / _STEP), -_LARGEST, _LARGEST)
 
 
+def _without_odd_cells(logs: jax.Array, kept: jax.Array, cells: SortedCells) -> jax.Array:
+    """``logs (n,)`` with the mean of every cell moved to the middle one of three neighbours.
+
+    A law that breaks within a cell leaves deviations there, and in none beside it.
+    """
+    both = jnp.stack([kept, kept * logs], 1)
+    count, total = cell_sums.cell_totals(both, cells.of_row, MOST_CELLS).T
+    mean = total / jnp.maximum(count, 1)
+    odd = mean - medians.middle_of_three(mean, cells.num)
+    return logs - jnp.append(odd, 0.0)[cells.of_row]
+
+
 def _log_scale(total: jax.Array, used: jax.Array) -> jax.Array:
     """Logs ``(n,)`` about their mean; 0 out of use."""
     count = jnp.maximum(jnp.sum(used), 1).astype(total.dtype)
@@ -237,8 +249,9 @@ def _measure(
     typical = medians.median_of_positive(size, near.keep)
     known = (typical > rows.rounding) & (cells.num >= FEWEST_CELLS)
     logs = jnp.log(jnp.maximum(size / jnp.where(known, typical, 1.0), _LEAST))
-    both = jnp.concatenate([_functions(drivers, middle), logs[None]])
     kept = near.keep.astype(logs.dtype)
+    logs = _without_odd_cells(logs, kept, cells._replace(of_row=cells.of_row[::step]))
+    both = jnp.concatenate([_functions(drivers, middle), logs[None]])
     count = jnp.maximum(jnp.sum(kept), 1)
     both = jnp.where(near.keep[None], both - (both @ kept / count)[:, None], 0.0)
     exponents = jnp.where(known, _choose(both @ both.T, count), 0.0)
@@ -252,7 +265,7 @@ def _measure(
     return NoiseShape(exponents.reshape(-1, 2), log_scale)
 
 
-def fit_cells(
+def fit_weighed(
     rows: Ordered, cells: SortedCells, layout: ColumnLayout
 ) -> tuple[LocalFit, NoiseShape]:
     """Fit cells robustly; once more with rows weighted where their noise goes with a column.

@@ -62,8 +62,9 @@ def _term_beyond(beyond: Beyond, noise: Noise) -> tuple[Any, Any]:
     """
     xp = namespace(beyond.score)
     weight = xp.where(noise.degrees > 0, 1 / xp.where(noise.degrees > 0, noise.steady, 1.0), 0.0)
-    score, square = (spans((part * weight[:, None]).T) for part in beyond)
-    defined = square > LEAST_LEFT * xp.max(square)
+    both = (beyond.score, beyond.square)
+    score, square = (spans((part * weight[:, None]).T) for part in both)
+    defined = beyond.resolved[:, None, None] & (square > LEAST_LEFT * xp.max(square))
     squares = xp.where(defined, score**2 / xp.where(defined, square, 1.0), 0.0)
     largest = xp.max(squares, axis=(1, 2))
     term = xp.argmax(largest)

@@ -58,7 +58,7 @@ def ordered(table, dtype=np.float64, **optional):
 def shape_of(table, **optional):
     rows = ordered(table, **optional)
     cells = coarse_cells(rows.axis, rows.num_rows, LAYOUT.num_physics)
-    return rows, noise_shape.fit_cells(rows, cells, LAYOUT)[1]
+    return rows, noise_shape.fit_weighed(rows, cells, LAYOUT)[1]
 
 
 def test_equal_noise_is_left_alone():
@@ -134,7 +134,7 @@ def test_single_precision_and_traces_agree():
     expected = shape_of(table)[1].exponents
     single = ordered(table, np.float32)
     cells = coarse_cells(single.axis, single.num_rows, LAYOUT.num_physics)
-    found = noise_shape.fit_cells(single, cells, LAYOUT)[1]
+    found = noise_shape.fit_weighed(single, cells, LAYOUT)[1]
     np.testing.assert_array_equal(found.exponents, expected)
     other = ordered(noisy(5, constant))
     both = jax.tree.map(lambda *parts: jnp.stack(parts), ordered(table), other)
@@ -163,7 +163,7 @@ def test_levers_are_corrected_for():
         table = noisy([8, seed], constant, num=120)
         rows = ordered(table)
         cells = coarse_cells(rows.axis, rows.num_rows, LAYOUT.num_physics)
-        local, _ = noise_shape.fit_cells(rows, cells, LAYOUT)
+        local, _ = noise_shape.fit_weighed(rows, cells, LAYOUT)
         size = np.asarray(noise_shape._unlevered(rows, local, cells.of_row, LAYOUT))
         second = np.abs(table.design[np.argsort(table.axis, kind="stable"), 2])
         assert cells.num < MOST_CELLS
