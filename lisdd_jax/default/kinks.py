@@ -14,7 +14,7 @@ import numpy as np
 
 from lisdd_jax.default.ends import JUMP_95, Placed, Spans
 from lisdd_jax.default.lines import LineSums, line_left, solve_left
-from lisdd_jax.numerics import extremes
+from lisdd_jax.numerics import extremes, tolerances
 
 _KINK_95 = 3.84
 """95 % quantile of chi-square with one degree of freedom: a kink's place is a regular parameter."""
@@ -36,10 +36,6 @@ and the rows far from there better."""
 _NUM_PLACES = 96
 _SOFTNESS = np.array([0.0, 0.04, 0.08, 0.16, 0.32])
 """Places tried for a kink, and half widths over which it bends, as shares of the searched span."""
-
-_ROUNDING = 100.0
-"""Times the rounding of running sums that the square of a hinge must have, to be known to a per
-cent: of a hinge over few rows single precision knows less, and a line is left."""
 
 _NUM_POWERS = 5
 """Powers of the axis in the running sums; rows from here on are products with the residual."""
@@ -131,22 +127,10 @@ def _beside(axis: jax.Array, spans: Spans, placed: Placed, num_rows: jax.Array) 
 def _running_sums(
     work: jax.Array, residual: jax.Array, corrected: jax.Array, weight: jax.Array
 ) -> jax.Array:
-    """Running sums ``(10, 2, n + 1)`` of ``t^0 .. t^4``, ``r t^0 .. r t^2``, ``r^2`` and corrected.
-
-    ``work (2, n)`` is the working axis beside starts and beside stops.
-    """
-    power = jnp.arange(_NUM_POWERS, dtype=work.dtype)[:, None, None]
-    powers = work[None] ** power * weight[None, None]
+    """Running sums ``(10, n + 1)`` of ``t^0 .. t^4``, ``r t^0 .. r t^2``, ``r^2`` and corrected."""
+    powers = work[None] ** jnp.arange(_NUM_POWERS, dtype=work.dtype)[:, None] * weight[None]
     squares = weight[None] * jnp.stack([residual, corrected]) ** 2
-    squares = jnp.broadcast_to(squares[:, None], (2, *work.shape))
-    return extremes.running_sum(
-        jnp.concatenate([powers, powers[:3] * residual[None, None], squares])
-    )
-
-
-def _at(sums: jax.Array, rows: jax.Array) -> jax.Array:
-    """Running sums ``(10, 2, n + 1)`` at rows ``(2, ...)`` beside starts and stops."""
-    return jnp.stack([sums[:, side, rows[side]] for side in range(2)], axis=1)
+    return extremes.running_sum(jnp.concatenate([powers, powers[:3] * residual[None], squares]))
 
 
 def _grid_of(axis: jax.Array, beside: _Beside, spans: Spans) -> tuple[_Grid, jax.Array]:
@@ -186,7 +170,7 @@ def _energy(weights: jax.Array, sums: jax.Array) -> jax.Array:
 
 
 def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
-    """Residual sums ``(2, R, P, W)`` of a line and a hinge."""
+    """Residual sums ``(R, P, W)`` of a line and a hinge, of starts or of stops."""
     shape = grid.start.shape
     forward = jnp.broadcast_to(grid.sign > 0, shape)
     beyond = (
@@ -194,7 +178,7 @@ def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
         jnp.where(forward, grid.end, grid.bend),
     )
     bounds = (grid.start, grid.end), (grid.bend, grid.straight), beyond
-    whole, bent, far = (_at(sums, high) - _at(sums, low) for low, high in bounds)
+    whole, bent, far = (sums[:, high] - sums[:, low] for low, high in bounds)
     soft = grid.width > 0
     safe = jnp.where(soft, grid.width, 1.0)
     shift = grid.width - grid.sign * grid.place
@@ -213,8 +197,8 @@ def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
     square = _energy(quadratic, bent) + _energy(linear, far)
     one, along = moment(0), moment(1)
     products = [one, along, square, moment(_NUM_POWERS)]
-    # Sums up to a row are known to the rounding of their own size.
-    rounding = _ROUNDING * jnp.finfo(square.dtype).eps * sums[0, :, -1, None, None, None]
+    # Of a hinge over few rows single precision knows nothing, and the line alone is left.
+    rounding = tolerances.RUNNING_SUM(square.dtype) * sums[0, -1]
     largest = jnp.sum(jnp.abs(quadratic), axis=0) + jnp.sum(jnp.abs(linear), axis=0)
     known = square > rounding * largest**2
     one, along, square, cross = (jnp.where(known, part, 0.0) for part in products)
@@ -223,10 +207,10 @@ def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
 
 
 def _jump_left(grid: _Grid, sums: jax.Array) -> jax.Array:
-    """Residual sums ``(2, R, P)`` of two separate lines, parted at the places."""
+    """Residual sums ``(R, P)`` of two separate lines, parted at the places."""
     start, cut, end = (part[..., 0] for part in (grid.start, grid.bend, grid.end))
-    middle = _at(sums, cut)
-    both = jnp.stack([middle - _at(sums, start), _at(sums, end) - middle], axis=1)
+    middle = sums[:, cut]
+    both = jnp.stack([middle - sums[:, start], sums[:, end] - middle], axis=1)
     return jnp.sum(_line_left(both), axis=0)
 
 
@@ -254,12 +238,18 @@ def fit_kinks(
     known = jnp.where(jnp.isfinite(axis), axis, 0.0)
     beside = _beside(known, spans, placed, num_rows)
     grid, places = _grid_of(axis, beside, spans)
-    work = beside.of_rows(known, spans.present)
-    sums = _running_sums(work, residual, corrected, weight)
-    left, jumps = _kink_left(grid, sums), _jump_left(grid, sums)
+
+    def side(part: tuple[_Grid, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+        grid, work, first, last = part
+        sums = _running_sums(work, residual, corrected, weight)
+        return _kink_left(grid, sums), _jump_left(grid, sums), sums[:, last] - sums[:, first]
+
+    # One after the other: sums over all rows of a long table are what needs most memory.
+    parts = (grid, beside.of_rows(known, spans.present), beside.first, beside.last)
+    left, jumps, whole = jax.lax.map(side, parts)
+    whole = jnp.moveaxis(whole, 1, 0)
     profile = jnp.min(left, -1)
     best, jump = jnp.min(profile, -1), jnp.min(jumps, -1)
-    whole = _at(sums, beside.last) - _at(sums, beside.first)
     count = jnp.maximum(whole[0], 1.0)
     variance = jnp.minimum(best, jump) / jnp.maximum(count - 5, 1) * inflation
     variance = jnp.maximum(variance, jnp.finfo(axis.dtype).tiny)

@@ -56,6 +56,12 @@ RESIDUAL = Limit(
 EXACT_FIT = Limit(
     1e2, "the norm of the response", "what a factor of all rows leaves of a response in its span"
 )
+RUNNING_SUM = Limit(
+    1e2,
+    "the running sum of rows",
+    "a difference of running sums is known to the rounding of their own size; so large it is known"
+    " to a per cent",
+)
 HOLDOUT_TIE = Limit(
     1e3,
     "the norm of the residuals scored and of the fit to them",
