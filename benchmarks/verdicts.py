@@ -1,7 +1,7 @@
 """Verdicts of the default method on simulated settings: sound laws, places, weak faults and more.
 
-Run ``python benchmarks/verdicts.py GENERATOR [--replications 200] [--only GROUP] [--seed 7]``.
-GENERATOR is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns a function of
+Run ``python benchmarks/verdicts.py GENERATOR [--replications 200] [--only GROUP] [--seed 7]
+[--single]``. GENERATOR is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns a function of
 a NumPy generator that gives the arrays ``X, y, z, F`` and the coefficients ``beta``. Data set ``i``
 of a setting is drawn by ``default_rng([seed, i])``. Groups: sound, place, weak, everywhere,
 dependence, majority, soft, skewed, unequal. Shares have a standard error of at most
@@ -233,8 +233,9 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=200)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--only", choices=[group.__name__ for group in GROUPS])
+    parser.add_argument("--single", action="store_true", help="in single precision")
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_x64", not options.single)
     # Hundreds of data sets have one shape: compiling in full pays.
     compilation.MOST_ROWS_QUICK = 0
     module = importlib.util.spec_from_file_location("generator", options.generator)
