@@ -1,10 +1,10 @@
 """Verdicts of the default method on simulated settings: sound laws, places, weak faults and more.
 
 Run ``python benchmarks/verdicts.py GENERATOR [--replications 200] [--only GROUP] [--seed 7]
-[--single]``. GENERATOR is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns a function of
-a NumPy generator that gives the arrays ``X, y, z, F`` and the coefficients ``beta``. Data set ``i``
-of a setting is drawn by ``default_rng([seed, i])``. Groups: sound, place, weak, everywhere,
-dependence, majority, soft, skewed, unequal. Shares have a standard error of at most
+[--single]``. GENERATOR is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns
+a function of a NumPy generator that gives the arrays ``X, y, z, F`` and the coefficients ``beta``.
+Data set ``i`` of a setting is drawn by ``default_rng([seed, i])``. Groups: sound, place, weak,
+everywhere, dependence, majority, soft, skewed, unequal. Shares have a standard error of at most
 ``0.5 / sqrt(replications)``; the coverage of 95 % intervals of the physics is told for all data
 sets and for those called CLEAN.
 """

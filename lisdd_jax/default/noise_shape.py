@@ -230,7 +230,7 @@ def _log_scale(total: jax.Array, used: jax.Array) -> jax.Array:
 
 
 def _sampled(rows: Ordered, local: LocalFit, step: int) -> tuple[Ordered, LocalFit]:
-    """Every so manieth row, of what is read here."""
+    """Every ``step``-th row, of what is read here."""
     if step == 1:
         return rows, local
     thinner = local._replace(residual=local.residual[::step], keep=local.keep[::step])
