@@ -10,8 +10,8 @@ from lisdd_jax.default import correlations, dependence, noise_shape, pieces
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells, coarse_cells, fine_cells
 from lisdd_jax.default.dependence import RowDependence, Sharing
 from lisdd_jax.default.layout import ColumnLayout
-from lisdd_jax.default.noise_shape import CellNoise
 from lisdd_jax.default.ordering import Ordered
+from lisdd_jax.default.row_noise import CellNoise, within_cells
 from lisdd_jax.numerics import cell_sums
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
@@ -91,7 +91,7 @@ def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
         trusted = 2 * both[:, 1] > both[:, 0]
     last = jnp.maximum(rows.num_rows - 1, 0)
     places = rows.axis[jnp.clip(cells.bounds, 0, last)]
-    noise = noise_shape.within_cells(shape.log_scale, cells.of_row, MOST_CELLS)
+    noise = within_cells(shape.log_scale, cells.of_row, MOST_CELLS)
     row_noise = noise.relative.at[rows.order].set(noise.relative)
     seen = (depend, cells, full, trusted, places, noise, shape.exponents, row_noise)
     return FirstLook(local.keep, local.pooled, *seen)

@@ -96,20 +96,41 @@ def fit_every_cell(
     tolerance = tolerances.gram(gram.dtype)
     allowed = xp.concatenate([xp.ones(1, bool), xp.broadcast_to(full, (size - 1,))])
     own = small_systems.eliminate(gram, size, allowed, tolerance)
-    present = num_rows > 0
+    slopes = _common_slopes(own.rest, gram, slice(2, size), tolerance)
+    common = xp.where(full, 0.0, slopes.solution)
+    left = own.rest[:, -1] - contract("p,kpm->km", common, own.rest[:, 2:size])
+    squares = xp.maximum(left[:, -1] - contract("kp,p->k", left[:, 2:size], common), 0.0)
     rank = own.independent.sum(-1).astype(gram.dtype)
-    physics = slice(2, size)
-    within = own.rest[:, physics, physics].sum(0)
+    share = num_rows / xp.maximum(num_rows.sum(), 1)
+    degrees = num_rows - rank - xp.where(full, 0.0, slopes.rank * share)
+    degrees = xp.where(num_rows > 0, xp.maximum(degrees, 1), 0.0)
+    noise, variance = _noise(squares, degrees, floor, expected)
+    kept = [*range(size), gram.shape[-1] - 1]
+    fits = LocalFits(
+        gram=gram[:, kept][:, :, kept],
+        local=own.coordinates[:, :, kept],
+        rank=rank,
+        num_rows=num_rows,
+        variance=variance,
+        present=num_rows > 0,
+    )
+    terms = slice(size, gram.shape[-1] - 1)
+    return fits, noise, _beyond(left[:, terms], own.rest, gram, terms)
+
+
+def _common_slopes(rest: Any, gram: Any, physics: slice, tolerance: float) -> Any:
+    """Slopes of the physics that all cells share, from ``rest (K, m, m)`` of their directions."""
+    xp = namespace(gram)
+    within = rest[:, physics, physics].sum(0)
     # What a level leaves of a column that is constant in every cell is rounding, and no column.
     varies = xp.diagonal(within) > tolerance * xp.diagonal(gram[:, physics, physics].sum(0))
     within = xp.where(varies[:, None] & varies[None], within, 0.0)
-    slopes = small_systems.solve(within, own.rest[:, physics, -1].sum(0), tolerance)
-    common = xp.where(full, 0.0, slopes.solution)
-    left = own.rest[:, -1] - contract("p,kpm->km", common, own.rest[:, physics])
-    squares = xp.maximum(left[:, -1] - contract("kp,p->k", left[:, physics], common), 0.0)
-    share = num_rows / xp.maximum(num_rows.sum(), 1)
-    degrees = num_rows - rank - xp.where(full, 0.0, slopes.rank * share)
-    degrees = xp.where(present, xp.maximum(degrees, 1), 0.0)
+    return small_systems.solve(within, rest[:, physics, -1].sum(0), tolerance)
+
+
+def _noise(squares: Any, degrees: Any, floor: Any, expected: Any) -> tuple[Noise, Any]:
+    """The cells' noise from residual ``squares (K,)``, and the variances ``(K,)`` of the place."""
+    xp = namespace(squares)
     freedom = xp.maximum(degrees.sum(), 1)
     pooled = squares.sum() / freedom
 
@@ -118,27 +139,22 @@ def fit_every_cell(
 
     # Laws hold nearly: where much less noise is expected, no cell of the place shall weigh so much.
     shaped = expected * pooled * freedom / xp.maximum((degrees * expected).sum(), 1)
-    terms = slice(size, gram.shape[-1] - 1)
-    diagonal = xp.diagonal(own.rest, axis1=1, axis2=2)[:, terms]
+    steady = shrunk(_SCAN_PRIOR_ROWS, shaped)
+    noise = Noise(pooled, steady, degrees, squares / xp.maximum(degrees, 1))
+    return noise, shrunk(_PRIOR_ROWS, pooled)
+
+
+def _beyond(score: Any, rest: Any, gram: Any, terms: slice) -> Beyond:
+    """What the cells' directions leave of ``terms``, whose products with the response are ``score``
+    ``(K, L)``."""
+    xp = namespace(gram)
+    square = xp.diagonal(rest, axis1=1, axis2=2)[:, terms]
     whole = xp.diagonal(gram, axis1=1, axis2=2)[:, terms]
     # In single precision what narrow cells leave of a smooth term is rounding.
-    beyond = diagonal > max(LEAST_LEFT, tolerance) * whole
+    beyond = square > max(LEAST_LEFT, tolerances.gram(gram.dtype)) * whole
     resolved = _ONE_IN * ((whole > 0) & ~beyond).sum(0) <= (whole > 0).sum(0)
-    kept = [*range(size), gram.shape[-1] - 1]
-    fits = LocalFits(
-        gram=gram[:, kept][:, :, kept],
-        local=own.coordinates[:, :, kept],
-        rank=rank,
-        num_rows=num_rows,
-        variance=shrunk(_PRIOR_ROWS, pooled),
-        present=present,
-    )
-    noise = Noise(
-        pooled, shrunk(_SCAN_PRIOR_ROWS, shaped), degrees, squares / xp.maximum(degrees, 1)
-    )
-    score, square = (xp.where(beyond, part, 0.0) for part in (left[:, terms], diagonal))
-    found = Beyond(score, square, resolved)
-    return fits, noise, found
+    score, square = (xp.where(beyond, part, 0.0) for part in (score, square))
+    return Beyond(score, square, resolved)
 
 
 def add_direction(

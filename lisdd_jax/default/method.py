@@ -21,8 +21,8 @@ from lisdd_jax.default import first_look, regions, rows
 from lisdd_jax.default.conclusion import Standing, Task, conclude
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.layout import ColumnLayout
-from lisdd_jax.default.noise_shape import weigh
 from lisdd_jax.default.ordering import Ordered, order_known, order_rows, rounding_size
+from lisdd_jax.default.row_noise import weigh
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells

@@ -27,9 +27,9 @@ from lisdd_jax.default.cells import FEWEST_CELLS, MOST_CELLS, SortedCells
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.outliers import LocalFit, set_aside
+from lisdd_jax.default.row_noise import within_cells
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import cell_sums, medians, small_systems, tolerances
-from lisdd_jax.numerics.compilation import compiled
 
 _SIGNIFICANT = 3.5
 """Standard errors from which a function of a column counts, as for correlations."""
@@ -66,42 +66,6 @@ class NoiseShape(NamedTuple):
 
     exponents: jax.Array
     log_scale: jax.Array
-
-
-class CellNoise(NamedTuple):
-    """Noise scales of rows as the noise of cells and what is within them.
-
-    Attributes:
-      relative: ``(n,)`` of a row over the root mean square of its cell; 1 out of use.
-      expected: ``(K,)`` mean squares of the cells over that of all rows; 1 for empty ones.
-    """
-
-    relative: jax.Array
-    expected: jax.Array
-
-
-def within_cells(log_scale: jax.Array, cell: jax.Array, num_cells: int) -> CellNoise:
-    """Divide noise scales between cells and their rows.
-
-    Args:
-      log_scale: ``(n,)``.
-      cell: ``(n,)`` int; ``num_cells`` in rows out of use.
-      num_cells: static.
-    """
-
-    def divide() -> CellNoise:
-        square = jnp.exp(2 * log_scale)
-        both = jnp.stack([jnp.ones_like(square), square], 1)
-        count, total = cell_sums.cell_totals(both, cell, num_cells).T
-        mean = jnp.where(count > 0, total / jnp.maximum(count, 1), 1.0)
-        overall = jnp.sum(total) / jnp.maximum(jnp.sum(count), 1)
-        used = cell < num_cells
-        relative = jnp.where(used, jnp.sqrt(square / medians.per_row(mean, cell)), 1.0)
-        return CellNoise(relative, jnp.where(count > 0, mean / overall, 1.0))
-
-    # Divided by its own mean a constant would be one to rounding errors only.
-    equal = CellNoise(jnp.ones_like(log_scale), jnp.ones(num_cells, log_scale.dtype))
-    return lax.cond(jnp.any(log_scale != 0), divide, lambda: equal)
 
 
 class _Drivers(NamedTuple):
@@ -298,9 +262,3 @@ def fit_weighed(
 
     _, local, shape = lax.while_loop(goes_on, body, (jnp.int32(0), nothing, equal))
     return local, shape
-
-
-@compiled
-def weigh(rows: Ordered, relative: jax.Array) -> Ordered:
-    """The rows over noise scales ``relative (n,)`` of their own."""
-    return rows._replace(columns=rows.columns / lax.stop_gradient(relative)[None])

@@ -9,6 +9,7 @@ from lisdd_jax.default import ends
 from lisdd_jax.default.cells import MOST_CELLS
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
+from lisdd_jax.default.hinges import EndRows
 from lisdd_jax.default.kinks import Kinks, fit_kinks
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.leaks import leaking_rows
@@ -58,10 +59,28 @@ def _between(axis: jax.Array, position: jax.Array, num_rows: jax.Array) -> jax.A
     return jnp.where(position >= num_rows, jnp.inf, half)
 
 
+class _Ends(NamedTuple):
+    """Ends on the axis, each ``(2, R)``: starts, then stops.
+
+    Attributes:
+      position: int32 first row inside, and first beyond.
+      place: on the axis; infinite at its ends, NaN where absent.
+      interval: ``(2, R, 2)``; NaN at the ends of the axis.
+      is_kink: bool.
+      softness: half width over which a kink bends.
+    """
+
+    position: jax.Array
+    place: jax.Array
+    interval: jax.Array
+    is_kink: jax.Array
+    softness: jax.Array
+
+
 def _place_on_axis(
     rows: Ordered, spans: Spans, placed: Placed, kinks: Kinks, jumps: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Positions of the ends, places, intervals, and which of them are kinks, each ``(2, R)``."""
+) -> _Ends:
+    """The ends: kinks where they serve best, else jumps with intervals ``jumps (2, R, 2)``."""
     at_end = jnp.stack([placed.start <= 0, placed.stop >= rows.num_rows])
     kink = kinks.is_kink & ~at_end
     position = jnp.stack([placed.start, placed.stop])
@@ -71,24 +90,23 @@ def _place_on_axis(
     kink = kink & (moved[0] < moved[1])[None]
     position = jnp.where(kink, moved, position)
     place = jnp.where(kink, kinks.place, _between(rows.axis, position, rows.num_rows))
-    place = jnp.where(spans.present[None], place, jnp.nan)
     bounds = jnp.stack([kinks.lower, kinks.upper], -1)
     interval = jnp.where(kink[..., None], bounds, _between(rows.axis, jumps, rows.num_rows))
     known = spans.present[None] & ~at_end
-    return position, place, jnp.where(known[..., None], interval, jnp.nan), kink
+    return _Ends(
+        position=position,
+        place=jnp.where(spans.present[None], place, jnp.nan),
+        interval=jnp.where(known[..., None], interval, jnp.nan),
+        is_kink=kink,
+        softness=jnp.where(kink, kinks.softness, 0.0),
+    )
 
 
-def _doubtful(
-    rows: Ordered,
-    spans: Spans,
-    place: jax.Array,
-    interval: jax.Array,
-    soft: jax.Array,
-    begun: jax.Array,
-) -> jax.Array:
+def _doubtful(rows: Ordered, spans: Spans, found: _Ends, begun: jax.Array) -> jax.Array:
     """Rows ``(n,)`` up to the outer bound of an end, or where a kink sets in, or of a correction
     ``begun (R, n)`` that a kink is reported for: they serve no law for certain."""
-    outer = jnp.stack([interval[0, :, 0], interval[1, :, 1]])
+    place, soft = found.place, found.softness
+    outer = jnp.stack([found.interval[0, :, 0], found.interval[1, :, 1]])
     begin = jnp.stack([place[0] - soft[0], place[1] + soft[1]])
     outer = jnp.stack([jnp.minimum(outer[0], begin[0]), jnp.maximum(outer[1], begin[1])])
     open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
@@ -124,6 +142,13 @@ def _height(
     return jnp.abs(there) / jnp.sqrt(jnp.where(square > 0, square, 1.0))[None]
 
 
+def _correction(rows: Ordered, spans: Spans, placed: Placed, ends_at: jax.Array) -> jax.Array:
+    """Corrections ``(n,)`` of the regions with ends at positions ``(2, R)``."""
+    every = jnp.arange(rows.axis.shape[0], dtype=jnp.int32)
+    slot = ends.slots(spans, ends_at[0], ends_at[1], every)
+    return ends.correct(placed.coefficients, rows.columns, slot)
+
+
 @compiled(static_argnames=("layout",))
 @full_precision
 def settle(
@@ -143,48 +168,32 @@ def settle(
       variance: of the noise.
       layout: columns.
     """
-    spans, num = region.spans, rows.axis.shape[0]
+    spans, num, weight = region.spans, rows.axis.shape[0], region.weight
     inflation = look.dependence.rows
     residual = residual_of(rows, theta, layout)
-    jumps = ends.jump_intervals(placed.gain, placed, spans, variance * inflation)
-    every = jnp.arange(num, dtype=jnp.int32)
-
-    def correct(start: jax.Array, stop: jax.Array) -> jax.Array:
-        slot = ends.slots(spans, start, stop, every)
-        return ends.correct(placed.coefficients, rows.columns, slot)
-
     begun = ends.inside(spans, placed.start, placed.stop, num)
-    correction = correct(placed.start, placed.stop)
-    kinks = fit_kinks(
-        rows.axis,
-        residual,
-        residual - correction,
-        _height(correction, begun, placed, rows.columns),
-        region.weight,
-        spans,
-        placed,
-        rows.num_rows,
-        inflation,
-    )
-    position, place, interval, kink = _place_on_axis(rows, spans, placed, kinks, jumps)
-    own = ends.inside(spans, position[0], position[1], num)
+    correction = _correction(rows, spans, placed, jnp.stack([placed.start, placed.stop]))
+    height = _height(correction, begun, placed, rows.columns)
+    beside = EndRows(rows.axis, residual, residual - correction, weight, rows.num_rows)
+    kinks = fit_kinks(beside, height, spans, placed, inflation)
+    jumps = ends.jump_intervals(placed.gain, placed, spans, variance * inflation)
+    found = _place_on_axis(rows, spans, placed, kinks, jumps)
+
+    own = ends.inside(spans, found.position[0], found.position[1], num)
     inside = jnp.any(own, axis=0)
-    soft = jnp.where(kink, kinks.softness, 0.0)
-    doubtful = _doubtful(rows, spans, place, interval, soft, begun)
-    kept = region.weight > 0
-    used = look.cells.of_row < MOST_CELLS
-    far = used & ~kept & (jnp.abs(residual - correct(position[0], position[1])) > region.bound)
-    slot = jnp.where(inside, jnp.argmax(own, axis=0), own.shape[0]).astype(jnp.int32)
-    law = _rows_of_law(used & ~inside & region.sound, doubtful)
-    law = law & ~leaking_rows(residual, law & kept, spans, position, variance * inflation)
+    kept, used = weight > 0, look.cells.of_row < MOST_CELLS
+    remaining = residual - _correction(rows, spans, placed, found.position)
+    far = used & ~kept & (jnp.abs(remaining) > region.bound)
+    law = _rows_of_law(used & ~inside & region.sound, _doubtful(rows, spans, found, begun))
+    law = law & ~leaking_rows(residual, law & kept, spans, found.position, variance * inflation)
     return Settled(
-        lower=place[0],
-        upper=place[1],
-        lower_interval=interval[0],
-        upper_interval=interval[1],
-        is_kink=kink,
-        softness=soft,
-        slot=slot,
+        lower=found.place[0],
+        upper=found.place[1],
+        lower_interval=found.interval[0],
+        upper_interval=found.interval[1],
+        is_kink=found.is_kink,
+        softness=found.softness,
+        slot=jnp.where(inside, jnp.argmax(own, axis=0), own.shape[0]).astype(jnp.int32),
         law=law & kept,
         tail=continue_tail(residual, region.bound, law & far, law & kept),
         num_rows=jnp.sum(own, axis=1, dtype=jnp.int32),

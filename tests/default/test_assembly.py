@@ -15,10 +15,10 @@ from lisdd_jax.default.final_sums import Final
 from lisdd_jax.default.findings import Findings, Units
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import ChosenForm
-from lisdd_jax.default.noise_shape import CellNoise
 from lisdd_jax.default.outcome import Map, Terms
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.default.regions import FoundPlace
+from lisdd_jax.default.row_noise import CellNoise
 from lisdd_jax.default.settling import Settled
 from lisdd_jax.numerics.frame import Frame
 from lisdd_jax.results import Verdict

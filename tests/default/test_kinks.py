@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import rows_data as data
+from hinge_data import hinge, left_of, region_to_the_end
 
 from lisdd_jax.default import kinks
-from lisdd_jax.default.ends import Placed, Spans
 
 NUM = 400
 
@@ -53,22 +53,6 @@ def test_intervals_of_soft_onsets_cover(width):
         lower, upper = np.asarray(found.regions.lower_interval[0])
         covered += bool(lower <= 6.0 <= upper)
     assert covered / num > 0.90 - 5 * np.sqrt(0.9 * 0.1 / num)
-
-
-def hinge(along, width):
-    """The hinge of the reference, row by row."""
-    values = []
-    for u in along:
-        if width > 0 and abs(u) < width:
-            values.append((u + width) ** 2 / (4 * width))
-        else:
-            values.append(max(u, 0.0))
-    return np.array(values)
-
-
-def left_of(columns, response):
-    solution = np.linalg.lstsq(columns, response, rcond=None)[0]
-    return float(np.sum((response - columns @ solution) ** 2))
 
 
 def reference(axis, residual, corrected, height, kept, window, searched, rising, end):
@@ -119,38 +103,19 @@ def reference(axis, residual, corrected, height, kept, window, searched, rising,
 )
 def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
     rng = np.random.default_rng(seed)
-    num, size = 120, 128
+    num = 120
     axis = np.sort(rng.uniform(-3, 9, num))
     residual = jump * (axis > 5) + slope * hinge(axis - 5, width) + 0.3 * rng.normal(size=num)
     kept = rng.random(num) > 0.05
-    start, low, high = int(np.searchsorted(axis, 5)), 50, 108
-    corrected = np.where(axis > 5, residual - 0.9 * jump - 0.9 * slope * (axis - 5), residual)
-    pad = np.full(size - num, np.inf)
-
-    def integers(*values):
-        return jnp.array(values, jnp.int32)
-
-    present = jnp.array([True, False])
-    cells = jnp.zeros((2, 4), bool)
-    spans = Spans(
-        present, integers(start, 0), integers(num, 0), integers(low, 0), integers(high, 0), cells
-    )
-    nothing = jnp.zeros((2, size + 1))
-    placed = Placed(spans.start, spans.stop, jnp.zeros((2, 3)), nothing)
-    unused = np.zeros(size - num)
+    beyond = residual - 0.9 * jump - 0.9 * slope * (axis - 5)
+    corrected = np.where(axis > 5, beyond, residual)
+    made = region_to_the_end(axis, residual, corrected, kept)
     height = np.array([[(0.1, 0.1, 0.5, 1.0)[seed], 0.0], [(0.5, 0.95, 0.0, 0.3)[seed], 0.0]])
+    inflation = jnp.asarray(1.0)
     found = jax.jit(kinks.fit_kinks)(
-        jnp.asarray(np.append(axis, pad)),
-        jnp.asarray(np.append(residual, unused)),
-        jnp.asarray(np.append(corrected, unused)),
-        jnp.asarray(height),
-        jnp.asarray(np.append(kept, unused), float),
-        spans,
-        placed,
-        jnp.int32(num),
-        jnp.asarray(1.0),
+        made.rows, jnp.asarray(height), made.spans, made.placed, inflation
     )
-    windows = ((0, num), True), ((start, num), False)
+    windows = ((0, num), True), ((made.start, num), False)
     for side, (window, rising) in enumerate(windows):
         expected = reference(
             axis,
@@ -159,9 +124,9 @@ def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
             height[side, 0],
             kept,
             window,
-            (low, high),
+            (made.low, made.high),
             rising,
-            axis[(start, num - 1)[side]],
+            axis[(made.start, num - 1)[side]],
         )
         for name, value in expected.items():
             np.testing.assert_allclose(

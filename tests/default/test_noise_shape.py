@@ -7,7 +7,7 @@ import pytest
 import rows_data as data
 
 from lisdd_jax import Verdict, dataset
-from lisdd_jax.default import first_look, noise_shape, ordering
+from lisdd_jax.default import first_look, noise_shape, ordering, row_noise
 from lisdd_jax.default.cells import MOST_CELLS, coarse_cells
 from lisdd_jax.default.layout import ColumnLayout
 
@@ -65,7 +65,7 @@ def test_equal_noise_is_left_alone():
     for seed in range(6):
         rows, shape = shape_of(noisy(seed, constant))
         assert not np.any(shape.exponents)
-        noise = noise_shape.within_cells(shape.log_scale, np.zeros(data.NUM, np.int32), 2)
+        noise = row_noise.within_cells(shape.log_scale, np.zeros(data.NUM, np.int32), 2)
         assert np.all(np.asarray(noise.relative) == 1)
         assert np.all(np.asarray(noise.expected) == 1)
 
@@ -141,19 +141,6 @@ def test_single_precision_and_traces_agree():
     many = jax.vmap(lambda rows: first_look.look(rows, LAYOUT).exponents)(both)
     np.testing.assert_array_equal(many[0], expected)
     assert not np.any(many[1])
-
-
-def test_cells_and_their_rows_share_the_scale():
-    rng = np.random.default_rng(0)
-    log_scale, cell = rng.normal(size=60), np.repeat([0, 1, 2, 3], 15).astype(np.int32)
-    noise = noise_shape.within_cells(jnp.asarray(log_scale), jnp.asarray(cell), 3)
-    square, used = np.exp(2 * log_scale), cell < 3
-    for k in range(3):
-        mean = square[cell == k].mean()
-        expected = np.exp(log_scale[cell == k]) / np.sqrt(mean)
-        np.testing.assert_allclose(noise.relative[cell == k], expected, rtol=1e-12)
-        assert noise.expected[k] == pytest.approx(mean / square[used].mean(), rel=1e-12)
-    assert np.all(np.asarray(noise.relative)[~used] == 1)
 
 
 def test_levers_are_corrected_for():

@@ -86,7 +86,8 @@ def test_rows_of_a_correction_beyond_its_kink_serve_no_law():
     def doubtful(first):
         begun = jnp.arange(num)[None] >= first
         rows = SimpleNamespace(axis=jnp.asarray(axis))
-        found = settling._doubtful(rows, spans, place, interval, soft, begun)
+        ends = settling._Ends(jnp.zeros((2, 1), int), place, interval, soft > 0, soft)
+        found = settling._doubtful(rows, spans, ends, begun)
         return np.flatnonzero(found).tolist()
 
     assert doubtful(5) == [*range(4, num)]

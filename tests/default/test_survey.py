@@ -8,7 +8,7 @@ from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.default.dependence import RowDependence
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.local_fits import add_direction, fit_every_cell
-from lisdd_jax.default.noise_shape import CellNoise
+from lisdd_jax.default.row_noise import CellNoise
 from lisdd_jax.default.survey import Known, judge_law, survey_cells
 
 NUM_CELLS = 8
