@@ -102,6 +102,11 @@ class ProgramStore:
         """Note the programs that a task took."""
         _write(self._path(task, _TASK_SUFFIX), "\0".join(descriptions).encode())
 
+    def release(self) -> None:
+        """Let go of the programs that are at hand; the files stay."""
+        self._loaded.clear()
+        self._untried.clear()
+
     def _path(self, description: str, suffix: str) -> Path:
         name = _hash(description, _options(), *_surroundings()).hex()
         return self._folder / f"{name}{suffix}"

@@ -144,6 +144,7 @@ def _judge(
             useless=size > outcome.USELESS * spread,
             slight=xp.maximum(size, change) <= slight,
             doubtful=depend.strong | few,
+            untold=depend.untold & (exact.independent < xp.log(task.config.alpha)),
             two_laws=two_laws & ~xp.any(state.look.trusted & fits.present),
             usable=xp.any(form.usable & stands.present),
         )

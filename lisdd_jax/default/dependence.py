@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lisdd_jax.default.cells import MOST_CELLS, SortedCells
+from lisdd_jax.default.cells import FEWEST_CELLS, MOST_CELLS, SortedCells
 from lisdd_jax.default.correlations import Correlations
 
 LAGS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128])
@@ -53,6 +53,7 @@ class RowDependence(NamedTuple):
       repeated: share of rows that equal another one.
       significant: bool, some of it is beyond chance.
       strong: bool, so much along the axis that nothing can be certified.
+      untold: bool, found along the axis in too few cells to be told from a misfit.
     """
 
     axis_correlation: jax.Array
@@ -64,6 +65,7 @@ class RowDependence(NamedTuple):
     repeated: jax.Array
     significant: jax.Array
     strong: jax.Array
+    untold: jax.Array
 
 
 def lag_weights(correlation: jax.Array, num: int) -> jax.Array:
@@ -237,12 +239,14 @@ def summarize_dependence(
     size: jax.Array,
     repeated: jax.Array,
     blocks: bool,
+    coarse: SortedCells,
 ) -> RowDependence:
-    """The measures together, for cells of ``size`` rows; ``wide`` of quarters of the axis."""
+    """The measures together, for cells of ``size`` rows; ``wide`` of quarters of the axis, and
+    ``coarse`` those in which the correlations were found."""
     significant = (found.axis_rho > 0) | (found.record_rho > 0) | (repeated > _REPEATED)
     rho = jnp.zeros_like(size) if blocks else found.record_rho
     shown = shown_variance(sharing.rows, size)
-    strong = jnp.zeros((), bool) if blocks else found.axis_rho > _STRONG
+    along = jnp.zeros_like(size) if blocks else found.axis_rho
     return RowDependence(
         found.axis,
         found.record,
@@ -252,5 +256,6 @@ def summarize_dependence(
         rho,
         repeated,
         significant,
-        strong,
+        along > _STRONG,
+        (along > 0) & (coarse.num < FEWEST_CELLS),
     )

@@ -48,6 +48,7 @@ class ExactnessTest(NamedTuple):
       log_p_value: bound that pays for all directions and runs.
       first, end: cells of that change.
       unnoticed: ``(p, p)`` covariance of the shift of the law by changes that were not noticed.
+      independent: what the log p-value of single directions would be if rows were independent.
     """
 
     statistic: Any
@@ -55,6 +56,7 @@ class ExactnessTest(NamedTuple):
     first: Any
     end: Any
     unnoticed: Any
+    independent: Any
 
 
 class _Scores(NamedTuple):
@@ -128,7 +130,8 @@ def distinct_directions(gram: Any) -> Any:
 class _Largest(NamedTuple):
     """What speaks most against the exact law: ``log_p`` with all trials paid for, and where.
 
-    ``unnoticed (p, p)`` is the covariance of the law's shift.
+    ``unnoticed (p, p)`` is the covariance of the law's shift, and ``independent`` what ``log_p``
+    would be of rows that are.
     """
 
     log_p: Any
@@ -136,6 +139,7 @@ class _Largest(NamedTuple):
     first: Any
     end: Any
     unnoticed: Any
+    independent: Any
 
 
 def _covariance_of(shift: Any, square: Any, log_p: Any) -> Any:
@@ -184,8 +188,11 @@ def _largest_score(
     of_terms = num_terms * cells**RUN_POWER / _TERM_SHARE
     trials = xp.stack([xp.where(basic, of_changes, 1.0), xp.where(basic, of_runs, of_terms)])
     tried = xp.stack([basic, distinct])
-    paid = log_two_sided(largest, degrees) + xp.log(xp.maximum(trials, 1.0))
-    paid = xp.where(tried, paid, 0.0)
+    price = xp.log(xp.maximum(trials, 1.0))
+    paid, unpaid = (
+        xp.where(tried, log_two_sided(values, degrees) + price, 0.0)
+        for values in (largest, inflation * largest)
+    )
     kind = xp.argmin(paid, 0)[None]
     log_p, square, nearest = (
         xp.take_along_axis(values, kind, axis=0)[0] for values in (paid, largest, run)
@@ -203,6 +210,7 @@ def _largest_score(
         first=worst // num,
         end=worst % num,
         unnoticed=_covariance_of(shift, square, log_p),
+        independent=xp.min(unpaid),
     )
 
 
@@ -230,6 +238,7 @@ def _largest_break(found: Breaks, fits: LocalFits, slack: Any, inflation: Any) -
         first=xp.where(early, 0, bound),
         end=xp.where(early, bound, cells),
         unnoticed=_covariance_of((found.whole - larger)[None], gain[best][None], paid[None]),
+        independent=xp.zeros_like(log_p[best]),
     )
 
 
@@ -260,7 +269,13 @@ def test_exactness(
         broken = fit_breaks(gram, fits.num_rows, weight, physics)
         change = _largest_break(broken, fits, slack, inflation)
         unnoticed = most.unnoticed + change.unnoticed
-        most = choose(change.log_p < most.log_p, change, most)._replace(unnoticed=unnoticed)
+        largest = choose(change.log_p < most.log_p, change, most)
+        most = largest._replace(unnoticed=unnoticed, independent=most.independent)
     return ExactnessTest(
-        most.statistic, xp.minimum(most.log_p, 0.0), most.first, most.end, most.unnoticed
+        most.statistic,
+        xp.minimum(most.log_p, 0.0),
+        most.first,
+        most.end,
+        most.unnoticed,
+        xp.minimum(most.independent, 0.0),
     )

@@ -81,7 +81,7 @@ def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     sharing, wide = (jax.tree.map(itemgetter(place), each) for place in (0, 1))
     size = size_of(cells)
     depend = dependence.summarize_dependence(
-        found, sharing, wide, size, repeated, rows.block is not None
+        found, sharing, wide, size, repeated, rows.block is not None, coarse
     )
     trusted = jnp.zeros(MOST_CELLS, bool)
     if rows.trusted is not None:

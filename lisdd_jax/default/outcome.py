@@ -165,6 +165,7 @@ class Grounds(NamedTuple):
       useless: the law explains less than what it leaves.
       slight: it is wrong by next to nothing of what it explains.
       doubtful: dependence leaves too few independent cells.
+      untold: the law is rejected but for a dependence that cannot be told from a misfit.
       two_laws: another law explains rows about as many.
       usable: some region has a support that could be judged.
     """
@@ -176,6 +177,7 @@ class Grounds(NamedTuple):
     useless: Any
     slight: Any
     doubtful: Any
+    untold: Any
     two_laws: Any
     usable: Any
 
@@ -196,6 +198,7 @@ def decide(grounds: Grounds) -> Any:
         (inexact & found.useless, Verdict.NO_CLEAN_REGIME),
         (inexact & found.doubtful, Verdict.NOT_CERTIFIED),
         (inexact, Verdict.HOLDS_NEARLY),
+        (found.untold, Verdict.INSUFFICIENT_DATA),
     )
     verdict = xp.asarray(Verdict.CLEAN, np.int32)
     for condition, outcome in reversed(reasons):

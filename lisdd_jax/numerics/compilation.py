@@ -11,17 +11,16 @@ known before the first runs, all are traced at once and compiled in the backgrou
 could not be made, is compiled when it is called, and raises there what it has to raise.
 """
 
-import concurrent.futures
 import contextlib
 import functools
 import inspect
-import os
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 import jax
 
+from lisdd_jax.numerics.background import current_background, shared_background
 from lisdd_jax.numerics.hosted import is_known
 from lisdd_jax.numerics.memory import return_free_memory
 
@@ -86,6 +85,10 @@ class Store(Protocol):
         """Note the programs that a task took."""
         ...
 
+    def release(self) -> None:
+        """Let go of the programs that are at hand; what is kept stays."""
+        ...
+
 
 _stores: list[Store] = []
 
@@ -115,35 +118,21 @@ def _type_of(leaf: Any) -> Any:
     return jax.typeof(leaf)
 
 
-class _Background:
-    """Work of a task that goes on beside it, and the programs that the task took."""
-
-    def __init__(self, pool: concurrent.futures.Executor) -> None:
-        self._pool = pool
-        self._begun: dict[str, concurrent.futures.Future[Any]] = {}
-        self.taken: list[str] = []
-
-    def begin(self, description: str, work: Callable[[], Any]) -> None:
-        """Start to make a program, once."""
-        if description in self._begun:
-            return
-        self._begun[description] = self._pool.submit(work)
-
-    def await_program(self, description: str) -> None:
-        """Wait until a program is made, or has failed, which its call will then do as well."""
-        self.taken.append(description)
-        begun = self._begun.pop(description, None)
-        if begun is not None:
-            concurrent.futures.wait([begun])
-
-    def await_all(self) -> None:
-        """Wait until all programs are made: the compiler and many rows want memory in turn."""
-        concurrent.futures.wait(self._begun.values())
-
-
-_background: ContextVar[_Background | None] = ContextVar("background", default=None)
 _tasks_begun: set[str] = set()
-_MOST_WORKERS = 8
+_functions: weakref.WeakSet["CompiledFunction[Any, Any]"] = weakref.WeakSet()
+
+MOST_TASKS = 24
+"""Tasks whose programs are held at the same time. Those of one diagnosis take some 75 MB and 1,200
+mappings of memory, of which Linux gives a process 65,530 and ends it beyond."""
+
+
+def _release_programs() -> None:
+    """Let go of all compiled programs; those in use end their run."""
+    _tasks_begun.clear()
+    for function in list(_functions):
+        function.release()
+    for store in _stores:
+        store.release()
 
 
 @contextlib.contextmanager
@@ -160,8 +149,10 @@ def made_ahead(task: str, plan: Callable[[], Any] | None = None) -> Iterator[Non
     if task in _tasks_begun:
         yield
         return
+    if len(_tasks_begun) >= MOST_TASKS and current_background() is None:
+        _release_programs()
     _tasks_begun.add(task)
-    with _shared_background() as background:
+    with shared_background() as background:
         num_taken = len(background.taken)
         known = [name for store in _stores for name in store.recall(task)]
         for name in known:
@@ -172,25 +163,6 @@ def made_ahead(task: str, plan: Callable[[], Any] | None = None) -> Iterator[Non
         taken = list(dict.fromkeys(background.taken[num_taken:]))
         if _stores and taken != known:
             _stores[0].note(task, taken)
-
-
-@contextlib.contextmanager
-def _shared_background() -> Iterator[_Background]:
-    """The background of the task that goes on, or a new one."""
-    outer = _background.get()
-    if outer is not None:
-        yield outer
-        return
-    # On fewer than two cores the compiler still works while a program runs or a file is read.
-    workers = min(max(os.cpu_count() or 1, 2), _MOST_WORKERS)
-    pool = concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="lisdd_jax_compiler")
-    background = _Background(pool)
-    token = _background.set(background)
-    try:
-        yield background
-    finally:
-        _background.reset(token)
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _compile_in_full(lowered: Any) -> None:
@@ -208,7 +180,8 @@ class CompiledFunction(Generic[P, T]):
         self._function = function
         self._static = static_argnames
         self._names = list(inspect.signature(function).parameters)
-        self._in_full = jax.jit(function, static_argnames=static_argnames)
+        self._in_full: Any = jax.jit(function, static_argnames=static_argnames)
+        _functions.add(self)
 
     @functools.cached_property
     def _quickly(self) -> Any:
@@ -231,9 +204,15 @@ class CompiledFunction(Generic[P, T]):
         settings = {"static": fixed, **quick_options()}
         return taken, moving, describe_call(self._function, (taken, moving), settings)
 
+    def release(self) -> None:
+        """Let go of the programs."""
+        self._in_full.clear_cache()
+        if "_quickly" in self.__dict__:
+            self._quickly.clear_cache()
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """The value of the function."""
-        background = _background.get()
+        background = current_background()
         quick = is_quick((args, kwargs))
         if background is not None and is_known((args, kwargs)):
             if not quick:
@@ -256,7 +235,7 @@ class CompiledFunction(Generic[P, T]):
         Returns:
           The shapes of the value.
         """
-        background = _background.get()
+        background = current_background()
         quick = is_quick((args, kwargs))
         traced = (self._quickly if quick else self._in_full).trace(*args, **kwargs)
         if background is not None:

@@ -46,7 +46,7 @@ NAN, INF = np.nan, np.inf
 
 def findings(**changes):
     """Two regions in three slots: one inside the axis, one up to its end."""
-    depend = RowDependence(*map(np.float64, (0.1, 0.2, 1.5, 2, 1, 0, 0.05)), True, False)
+    depend = RowDependence(*map(np.float64, (0.1, 0.2, 1.5, 2, 1, 0, 0.05)), True, False, False)
     ratio = FRatio(np.arange(1.0, 5), np.full(4, 3.0), np.array([9.0, 9, 0, 9]))
     shape = np.zeros((3, 6))
     found = Findings(
@@ -76,7 +76,12 @@ def findings(**changes):
             scatter_all=np.int64(0),
         ),
         exactness=ExactnessTest(
-            np.float64(16.0), np.float64(-5.0), np.int32(1), np.int32(4), np.zeros(2)
+            np.float64(16.0),
+            np.float64(-5.0),
+            np.int32(1),
+            np.int32(4),
+            np.zeros(2),
+            np.float64(-5.0),
         ),
         scatter=np.float64(0.05),
         variance=np.float64(0.25),

@@ -6,6 +6,7 @@ import pytest
 
 from lisdd_jax.default import dependence
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells
+from lisdd_jax.default.correlations import Correlations
 
 NUM, CELLS = 600, 12
 CELL = np.repeat(np.arange(CELLS), NUM // CELLS).astype(np.int32)
@@ -65,3 +66,19 @@ def test_lag_weights_sum_a_geometric_series():
     for rho in (0.2, 0.6, 0.9):
         total = float(dependence.lag_weights(jnp.asarray(rho), 10_000).sum())
         np.testing.assert_allclose(total, rho / (1 - rho), rtol=0.05)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("num_cells", [3, 4])
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.8])
+def test_along_a_few_cells_dependence_is_not_told_from_a_misfit(rho, num_cells, blocks):
+    found = Correlations(*map(jnp.asarray, (rho, 0.0, rho, 0.0)))
+    sharing = dependence.Sharing(jnp.asarray(2.0), jnp.asarray(0.1))
+    coarse = LAYOUT._replace(num=jnp.int32(num_cells))
+    size = jnp.asarray(30.0)
+    depend = dependence.summarize_dependence(
+        found, sharing, sharing, size, jnp.asarray(0.0), blocks, coarse
+    )
+    assert bool(depend.untold) == (rho > 0 and num_cells == 3 and not blocks)
+    assert bool(depend.strong) == (rho > 0.7 and not blocks)
+    assert bool(depend.significant) == (rho > 0)

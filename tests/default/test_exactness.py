@@ -108,6 +108,7 @@ def test_the_largest_score_pays_for_its_search(wrong, inflation):
     found = judge(rows, inflation)
     # Wallace's approximation of the tail is good to 2.6 % here.
     assert found.log_p_value == pytest.approx(min(expected, 0), abs=0.026)
+    assert judge(rows).log_p_value == pytest.approx(found.independent, abs=1e-12)
     gain, direction, run = max((best for best, _ in families), key=lambda one: one[0])
     assert found.statistic == pytest.approx(gain / inflation, rel=1e-7)
     assert (found.first, found.end) == run

@@ -195,3 +195,16 @@ def test_whether_rows_settle_is_told_on_the_host_and_traced(change, settles):
     assert int(found[0]) == int(found[1].sum())
     for one, other in zip(found, traced, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_short_table_whose_law_breaks_at_both_ends_is_not_clean():
+    """Three cells of a few rows show a break as a correlation of neighbours."""
+    said = []
+    for seed in range(12):
+        table = data.straight(
+            seed, lambda axis, first: 4.0 * (axis < 2) - 4.0 * (axis >= 8), num=60
+        )
+        found = data.run(table)
+        said.append(Verdict(int(found.verdict)))
+    assert Verdict.CLEAN not in said
+    assert said.count(Verdict.DISCREPANCY) >= 6

@@ -31,7 +31,7 @@ def expected_verdict(ground):
             return Verdict.AMBIGUOUS_REGIME
         return Verdict.DISCREPANCY if ground.usable else Verdict.NOT_IDENTIFIABLE
     if not rejected:
-        return Verdict.CLEAN
+        return Verdict.INSUFFICIENT_DATA if ground.untold else Verdict.CLEAN
     if ground.useless:
         return Verdict.NO_CLEAN_REGIME
     return Verdict.NOT_CERTIFIED if ground.doubtful else Verdict.HOLDS_NEARLY
@@ -221,5 +221,5 @@ def test_traced_alike(mapped):
         share = outcome.rival_share(**shares)
         return terms, cells, spread, share, outcome.decide(grounds)
 
-    grounds = outcome.Grounds(*map(np.bool_, (1, 0, 1, 0, 0, 0, 0, 0, 1)))
+    grounds = outcome.Grounds(*map(np.bool_, (1, 0, 1, 0, 0, 0, 0, 0, 0, 1)))
     assert_traced_alike(every, rows.sums, chosen(rows), LAW, gram, law_gram, count, grounds, SHARE)

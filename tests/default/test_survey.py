@@ -19,7 +19,7 @@ FULL = np.bool_(True)
 
 def known(*, rows_as_one=1.0, wide=1.0, shown=1.0, negligible=0.0, scale=0.0, trusted=()):
     numbers = [np.float64(value) for value in (0, 0, rows_as_one, wide, shown, 0, 0)]
-    depend = RowDependence(*numbers, np.bool_(False), np.bool_(False))
+    depend = RowDependence(*numbers, *np.zeros(3, bool))
     bounds = np.arange(NUM_CELLS + 1, dtype=np.int32) * 30
     of_row = np.repeat(np.arange(NUM_CELLS, dtype=np.int32), 30)
     look = FirstLook(

@@ -24,6 +24,7 @@ class Store:
 
     def __init__(self):
         self.descriptions = []
+        self.num_released = 0
 
     def fetch(self, description, lower):
         self.descriptions.append(description)
@@ -34,6 +35,9 @@ class Store:
 
     def note(self, task, descriptions):
         self.noted = descriptions
+
+    def release(self):
+        self.num_released += 1
 
 
 @pytest.fixture
@@ -203,3 +207,27 @@ def test_a_failed_task_leaves_nothing_behind(monkeypatch):
             thread.join(60)
             assert not thread.is_alive()
     assert total(jnp.ones(11), 2) == 11.0
+
+
+def test_programs_of_many_tasks_are_let_go(monkeypatch, store):
+    """A process that holds those of sixty shapes has no mappings of memory left on Linux."""
+    monkeypatch.setattr(compilation, "_tasks_begun", set())
+    monkeypatch.setattr(compilation, "MOST_TASKS", 2)
+    compilation.keep_programs(None)
+    total.release()
+    held = []
+    for num in (21, 22, 23):
+        with compilation.made_ahead(f"outer of {num}"):
+            # A task inside another lets go of nothing that the outer one has begun.
+            with compilation.made_ahead(f"inner of {num}"):
+                assert float(total(np.ones(num), 2)) == num
+            held.append(total._quickly._cache_size())
+    assert held == [1, 1, 1]
+    assert float(total(np.ones(21), 2)) == 21.0
+    compilation.keep_programs(store)
+    for num in (21, 22):
+        with compilation.made_ahead(f"task of {num}"):
+            total(np.ones(num), 2)
+    assert store.num_released == 0
+    with compilation.made_ahead("one more"):
+        assert store.num_released == 1
