@@ -190,6 +190,30 @@ def test_intervals_cover_what_they_say(num):
     assert np.all(error < 0.06)
 
 
+def parts_covered(seeds):
+    """Shares of measurements that intervals of 90 % cover where noise is small, large, anywhere."""
+    covered = []
+    for seed in seeds:
+        data, new = draw(seed), draw(seed + 10_000)
+        rng = np.random.default_rng([seed, 1])
+        for table in (data, new):
+            table["y"] += 0.8 * np.abs(table["u"]) * rng.normal(size=NUM_ROWS)
+        with warnings.catch_warnings(action="ignore"):
+            ends = fit(data).predict(new, interval="prediction", level=0.9)
+        inside, size = (new["y"] >= ends.lower) & (new["y"] <= ends.upper), np.abs(new["u"])
+        covered.append([inside[size < 0.4].mean(), inside[size > 1.2].mean(), inside.mean()])
+    return np.array(covered)
+
+
+@pytest.mark.parametrize("num", [12, pytest.param(100, marks=pytest.mark.slow)])
+def test_intervals_of_measurements_go_with_the_noise(num):
+    """Standard deviations of ``sqrt(0.16 + 0.64 u^2)``; with one for all .99 and .69 are covered."""
+    small, large, both = parts_covered(range(num)).mean(axis=0)
+    assert 0.86 < small < 0.97
+    assert 0.78 < large < 0.94
+    assert both == pytest.approx(0.9, abs=0.03)
+
+
 def test_a_function_that_jax_traces(result):
     function = result.to_callable()
     columns = {name: np.asarray(COLUMNS[name]) for name in ("t", "u")}

@@ -30,6 +30,7 @@ from lisdd_jax.default.outliers import LocalFit, set_aside
 from lisdd_jax.default.row_noise import within_cells
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import cell_sums, medians, small_systems, tolerances
+from lisdd_jax.numerics.compilation import compiled
 
 _SIGNIFICANT = 3.5
 """Standard errors from which a function of a column counts, as for correlations."""
@@ -187,10 +188,32 @@ def _without_odd_cells(logs: jax.Array, kept: jax.Array, cells: SortedCells) -> 
 
 
 def _log_scale(total: jax.Array, used: jax.Array) -> jax.Array:
-    """Logs ``(n,)`` about their mean; 0 out of use."""
+    """Logs ``(n,)`` about their mean over rows in use; of rows out of use too."""
     count = jnp.maximum(jnp.sum(used), 1).astype(total.dtype)
     mean = jnp.sum(jnp.where(used, total, 0.0)) / count
-    return jnp.where(used, jnp.clip(total - mean, -_RANGE, _RANGE), 0.0)
+    return jnp.clip(total - mean, -_RANGE, _RANGE)
+
+
+@compiled
+def carry_over(exponents: jax.Array, known: jax.Array, new: jax.Array) -> jax.Array:
+    """Log noise scales of the rows of a diagnosis, and of further rows by the same functions.
+
+    Args:
+      exponents: ``(p + 2, 2)`` of the diagnosis.
+      known: ``(p + 2, n)`` the axis, the physics columns and the prediction at its rows.
+      new: ``(p + 2, m)`` the same at further rows.
+
+    Returns:
+      ``(n + m,)`` about the mean over the rows of the diagnosis; NaN where a column has no value.
+    """
+    drivers = _Drivers(known, jnp.ones(known.shape[1], bool))
+    every = jnp.concatenate([known, new], 1)
+    row = jnp.arange(every.shape[1], dtype=jnp.int32)
+    functions = _functions(_Drivers(every, row >= 0), _middle(drivers))
+    power = exponents.reshape(-1)
+    # What has no exponent need not be known.
+    total = jnp.sum(jnp.where(power[:, None] != 0, power[:, None] * functions, 0.0), 0)
+    return _log_scale(total, row < known.shape[1])
 
 
 def _sampled(rows: Ordered, local: LocalFit, step: int) -> tuple[Ordered, LocalFit]:
@@ -222,7 +245,8 @@ def _measure(
 
     def scale() -> jax.Array:
         every = _drivers(rows, layout)
-        return _log_scale(exponents @ _functions(every, middle), every.used)
+        logs = _log_scale(exponents @ _functions(every, middle), every.used)
+        return jnp.where(every.used, logs, 0.0)
 
     nothing = jnp.zeros_like(local.residual)
     log_scale = lax.cond(jnp.any(exponents != 0), scale, lambda: nothing)

@@ -150,8 +150,8 @@ class Result:
           data: what ``fit`` takes, with the columns that physics, axis and terms use.
           corrected: whether with the missing terms, or the trusted physics alone.
           interval: ``"confidence"`` for the mean response at a row, ``"prediction"`` for one more
-            measurement there, which has the noise of all rows, times the row's ``noise_scale``
-            where the fit was given one.
+            measurement there, which has the noise of all rows, or that of its columns where the
+            noise was found to go with them, times the row's ``noise_scale`` where one was given.
           level: that an interval covers, between 0 and 1.
 
         Returns:
@@ -174,12 +174,13 @@ class Result:
             warnings.warn(note, UserWarning, stacklevel=2)
         if interval is None:
             return found.corrected if corrected else found.physics
+        diagnosis, given = jax.device_get(self.arrays), self.config.get("noise_scale")
         noise: Any = 0.0
         if interval == "prediction":
-            noise = residuals.noise_of(table, self.findings.scale, self.config.get("noise_scale"))
+            noise = residuals.noise_of(table, found, self.problem, diagnosis, given)
         ends = intervals.interval(
             found,
-            jax.device_get(self.arrays),
+            diagnosis,
             self.problem,
             degrees=self.findings.degrees,
             corrected=corrected,

@@ -194,3 +194,21 @@ def test_rows_are_told_in_their_own_order():
     equal = data.run(noisy(6, constant))
     assert np.all(np.asarray(equal.row_noise) == 1)
     assert not np.any(equal.noise_exponents)
+
+
+def test_functions_carry_over_to_further_rows():
+    """The rows of the diagnosis have the scales that it gave them, but for their prediction."""
+    rows, shape = shape_of(noisy(4, about_middle))
+    assert np.any(shape.exponents)
+    used = np.asarray(rows.columns[0]) > 0
+    drivers = np.asarray(noise_shape._drivers(rows, LAYOUT).values)[:, used]
+    found = noise_shape.carry_over(
+        shape.exponents, jnp.asarray(drivers), jnp.asarray(drivers[:, :9])
+    )
+    expected = np.asarray(shape.log_scale)[used]
+    np.testing.assert_allclose(found[: used.sum()], expected, atol=1e-9)
+    np.testing.assert_allclose(found[used.sum() :], expected[:9], atol=1e-9)
+    # What the noise does not go with need not be known.
+    unknown = jnp.asarray(drivers[:, :9]).at[AXIS].set(jnp.nan)
+    again = noise_shape.carry_over(shape.exponents, jnp.asarray(drivers), unknown)
+    np.testing.assert_array_equal(found, again)
