@@ -207,7 +207,7 @@ def parts_covered(seeds):
 
 @pytest.mark.parametrize("num", [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_intervals_of_measurements_go_with_the_noise(num):
-    """Standard deviations of ``sqrt(0.16 + 0.64 u^2)``; with one for all .99 and .69 are covered."""
+    """Standard deviations of ``sqrt(0.16 + 0.64 u^2)``; with one for all .99 and .69 are."""
     small, large, both = parts_covered(range(num)).mean(axis=0)
     assert 0.86 < small < 0.97
     assert 0.78 < large < 0.94
