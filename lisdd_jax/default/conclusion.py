@@ -183,12 +183,12 @@ def _explain(
     depend, variance, present = task.state.look.dependence, task.survey.variance, stands.present
     columns = (task.layout, task.config.max_terms)
     # Rows that depend on each other tell less of a coefficient than their number says.
-    widened = variance * depend.rows / depend.shown
-    inside = final.regions.gram[:-1].sum(1)
+    inflation = depend.rows / depend.shown
+    widened = inflation * variance
     ends = _count_ends(settled, present)
     chosen = split_supports(final.regions, form, stands.theta, variance, *columns)
     return _Explained(
-        terms=outcome.fit_terms(inside, form, present, law, widened, *columns),
+        terms=outcome.fit_terms(final.regions, form, present, law, variance, inflation, *columns),
         everywhere=act_everywhere(
             final.regions, _weigh_all(task), form, law.theta, present, ends, widened, *columns
         ),

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.default.form import ChosenForm, about_law
+from lisdd_jax.default.form import ChosenForm, Sums, about_law
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.numerics import small_systems, tolerances
@@ -26,6 +26,9 @@ OTHERS = 2.0
 SLIGHT = 0.005
 """Scatter over what a law explains below which it is exact for all that it is used for."""
 
+_LENT_ROWS = 8.0
+"""Degrees of freedom that the law's noise lends to that of a region, as to those of cells."""
+
 INDEPENDENT = 2.0
 """Rows of a cell over those that count as one, below which cells depend on each other."""
 
@@ -40,35 +43,41 @@ class Terms(NamedTuple):
 
 
 def fit_terms(
-    gram: Any,
+    sums: Sums,
     form: ChosenForm,
     present: Any,
     law: Physics,
     variance: Any,
+    inflation: Any,
     layout: ColumnLayout,
     max_terms: int,
 ) -> Terms:
     """Least squares of the terms on all rows of their regions, given the law.
 
     With ``b`` the terms' inverse Gram matrix and ``A`` their products with the physics, the
-    covariance is ``b variance + b A covariance A' b``: the two are fitted on different rows.
+    covariance is ``b variance + b A covariance A' b``: the two are fitted on different rows. The
+    variance is what the terms leave in their regions, to which that of the law lends rows.
 
     Args:
-      gram: ``(R, m, m)`` of the regions.
+      sums: of the regions.
       form: the chosen terms.
       present: ``(R,)`` bool.
       law: the physics.
-      variance: of the noise.
+      variance: of the noise of the law.
+      inflation: rows that count as one.
       layout: columns.
       max_terms: largest support.
     """
+    gram = sums.gram[:-1].sum(1)
+    count = sums.num_rows[:-1].sum(1).astype(gram.dtype)
     xp = namespace(gram)
     places, in_use = term_places(layout.num_terms, max_terms)
     place = xp.asarray(places)[form.support] + layout.num_directions
     used = xp.asarray(in_use)[form.support] & present[:, None]
     residual = about_law(gram, law.theta, layout)
-    pooled = xp.where(
-        form.shared, xp.where(present[:, None, None], residual, 0.0).sum(0)[None], residual
+    pooled, number = (
+        xp.where(form.shared, xp.where(mask, part, 0.0).sum(0)[None], part)
+        for mask, part in ((present[:, None, None], residual), (present, count))
     )
     rows = xp.arange(len(place))[:, None]
     both = used[:, :, None] & used[:, None, :]
@@ -77,7 +86,10 @@ def fit_terms(
     solved = small_systems.solve_with_inverse(block, moment, tolerances.gram(gram.dtype))
     products = xp.where(used[..., None], pooled[rows, place][..., layout.physics], 0.0)
     carried = contract("rst,rtp->rsp", solved.inverse, products)
-    spread = xp.diagonal(solved.inverse, axis1=1, axis2=2) * variance
+    left = xp.maximum(pooled[..., -1, -1] - (moment * solved.solution).sum(-1), 0.0)
+    degrees = xp.maximum(number - used.sum(-1).astype(gram.dtype), 0)
+    own = (_LENT_ROWS * variance + left) / (_LENT_ROWS + degrees)
+    spread = xp.diagonal(solved.inverse, axis1=1, axis2=2) * (inflation * own)[:, None]
     spread = spread + contract("rsp,pq,rsq->rs", carried, law.covariance, carried)
     positive = spread > 0
     stderr = xp.where(positive, xp.sqrt(xp.where(positive, spread, 1.0)), xp.nan)

@@ -157,7 +157,13 @@ def fit_physics(
     mean = fits.num_rows.sum() / xp.maximum(fits.present.sum(), 1).astype(dtype)
     share = xp.asarray(SCATTERS, dtype)[scatter] * fits.num_rows / xp.maximum(mean, 1)
     noise = xp.where(fits.present, fits.variance, 0.0)
-    own = fits.local[..., layout.physics]
+    # A cell's misfit moves the law by as much of it as the law's rows are of the cell.
+    squares, every = (
+        xp.diagonal(gram, axis1=1, axis2=2).sum(1)
+        for gram in (sums.gram[:, :-1, :-1], fits.gram[:, layout.physics, layout.physics])
+    )
+    part = xp.minimum(squares / xp.where(every > 0, every, 1.0), 1.0)
+    own = part[:, None, None] * fits.local[..., layout.physics]
     scattered = contract("k,kdi,kdj->ij", noise * share, own, own)
     within = contract("k,kij->ij", noise, sums.gram[:, :-1, :-1])
     meat = sums.clusters if blocks else within + variance * sums.serial

@@ -95,13 +95,14 @@ def test_terms_are_fitted_on_the_rows_of_all_regions_that_share_them(table, foun
     rows = inside(table, found).any(axis=0)
     residual = table.response - table.design @ found.coefficients
     term = table.features[rows][:, [CUBIC]]
-    weight = fit(term, residual[rows])[0]
+    weight, left = fit(term, residual[rows])
+    variance = (8 * found.scale**2 + left @ left) / (8 + rows.sum() - 1)
     inverse = 1 / np.sum(term**2)
     carried = inverse * term.T @ table.design[rows]
     # Of rows that depend on each other fewer count, and cells show less of their noise (3.6).
     units = found.dependence.rows
     shown = 1 - 2 * (units - 1) / (table.mask.sum() / 24 - 2)
-    error = found.scale**2 * units / shown * inverse + carried @ found.covariance @ carried.T
+    error = variance * units / shown * inverse + carried @ found.covariance @ carried.T
     for r in regions(found):
         assert found.regions.count[r] == inside(table, found)[r].sum()
         assert found.regions.coefficients[r, CUBIC] == pytest.approx(weight[0], rel=1e-9)

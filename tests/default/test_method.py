@@ -197,6 +197,23 @@ def test_whether_rows_settle_is_told_on_the_host_and_traced(change, settles):
         np.testing.assert_array_equal(one, other)
 
 
+def test_errors_of_a_term_go_with_the_noise_of_its_region():
+    """Three times as much from 7 on, where the law has no rows: with that of the law .58 are."""
+    covered = []
+    for seed in range(40):
+        noise = np.random.default_rng([seed, 2]).normal(size=data.NUM)
+        table = data.straight(seed, data.step(6.0, 7))
+        table = table._replace(
+            response=table.response + np.where(table.axis > 7, np.sqrt(8.0) * noise, 0.0)
+        )
+        found = data.run(table)
+        terms = found.regions
+        if terms.present.sum() == 1 and np.flatnonzero(terms.support[0]).tolist() == [0]:
+            covered.append(abs(terms.coefficients[0, 0] - 6.0) < 1.96 * terms.stderr[0, 0])
+    assert len(covered) >= 25
+    assert np.mean(covered) > 0.95 - 5 * np.sqrt(0.95 * 0.05 / len(covered))
+
+
 def test_a_short_table_whose_law_breaks_at_both_ends_is_not_clean():
     """Three cells of a few rows show a break as a correlation of neighbours."""
     said = []

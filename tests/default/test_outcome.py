@@ -58,15 +58,16 @@ def test_terms_are_fitted_in_their_regions_given_the_law(shared):
     rows = region_rows(0, (60, 70, 150), [first, second])
     found_form = chosen(rows)
     assert found_form.shared == shared
-    gram = rows.sums.gram[:-1].sum(1)
-    found = outcome.fit_terms(gram, found_form, BOTH, LAW, VARIANCE, LAYOUT, 2)
+    found = outcome.fit_terms(rows.sums, found_form, BOTH, LAW, VARIANCE, 1.5, LAYOUT, 2)
     for r, support in enumerate([[0], [0] if shared else [1, 2]]):
         part = np.concatenate([rows.part(q) for q in (range(2) if shared else [r])])
         terms, design = part[:, [4 + i for i in support]], part[:, LAYOUT.physics]
-        weights = fit(terms, part[:, -1] - design @ LAW.theta)[0]
+        weights, left = fit(terms, part[:, -1] - design @ LAW.theta)
+        # Eight rows of the law's noise beside those of the region.
+        variance = (8 * VARIANCE + left @ left) / (8 + len(left) - len(support))
         inverse = np.linalg.inv(terms.T @ terms)
         carried = inverse @ terms.T @ design
-        covariance = inverse * VARIANCE + carried @ LAW.covariance @ carried.T
+        covariance = 1.5 * variance * inverse + carried @ LAW.covariance @ carried.T
         used = found.used[r]
         assert found.place[r][used].tolist() == support
         np.testing.assert_allclose(found.coefficients[r][used], weights, rtol=1e-9)
@@ -78,9 +79,8 @@ def test_terms_are_fitted_in_their_regions_given_the_law(shared):
 def test_absent_regions_have_no_terms():
     rows = region_rows(0, (60, 70, 150), [lambda columns: columns[:, 4]])
     present = np.array([True, False])
-    gram = rows.sums.gram[:-1].sum(1)
     found = outcome.fit_terms(
-        gram, chosen(rows, present=present), present, LAW, VARIANCE, LAYOUT, 2
+        rows.sums, chosen(rows, present=present), present, LAW, VARIANCE, 1.0, LAYOUT, 2
     )
     assert not found.used[1].any()
     assert not found.coefficients[1].any()
@@ -215,7 +215,7 @@ def test_traced_alike(mapped):
     gram, law_gram, count, layout = mapped[3]
 
     def every(sums, chosen, law, gram, law_gram, count, grounds, shares):
-        terms = outcome.fit_terms(sums.gram[:-1].sum(1), chosen, BOTH, law, VARIANCE, LAYOUT, 2)
+        terms = outcome.fit_terms(sums, chosen, BOTH, law, VARIANCE, VARIANCE, LAYOUT, 2)
         cells = outcome.map_cells(gram, law_gram, count, law.theta, VARIANCE, layout)
         spread = outcome.explained_spread(gram, law.theta, layout)
         share = outcome.rival_share(**shares)

@@ -106,14 +106,15 @@ def sandwich(table, meat):
 
 
 def scattered(table, position):
-    """What the law's scatter adds: the physics in each cell's own directions."""
+    """What the scatter adds: the physics in each cell's own directions, for its rows' part."""
     meat = np.zeros((2, 2))
     mean = NUM / len(SIZES)
     for k, size in enumerate(SIZES):
         own = table.rows.columns[table.rows.cell == k]
         directions, design = own[:, :4], own[:, 2:4]
         inside = np.column_stack([x - fit(directions, x)[1] for x in design.T])
-        share = SCATTERS[position] * size / mean
+        used = design[table.used[table.rows.cell == k]]
+        share = SCATTERS[position] * size / mean * (np.sum(used**2) / np.sum(design**2)) ** 2
         meat += table.fits.variance[k] * share * inside.T @ inside
     return meat
 
