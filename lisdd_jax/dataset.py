@@ -12,6 +12,7 @@ from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
 from lisdd_jax.config import Settings
+from lisdd_jax.numerics import flags
 from lisdd_jax.numerics.float_order import greatest
 from lisdd_jax.numerics.frame import Frame, whiten
 from lisdd_jax.statistics import partition
@@ -73,9 +74,7 @@ class Dataset:
 
     def in_cells(self, chosen: jax.Array) -> jax.Array:
         """Rows ``(n,)`` in use that lie in the cells ``chosen (R,)``."""
-        # Without the barrier what decides of a cell would be computed anew for every row.
-        chosen = jax.lax.optimization_barrier(jnp.append(chosen, False))
-        return self.mask & chosen[self.cell]
+        return self.mask & flags.look_up(chosen, self.cell)
 
     def take(self, rows: jax.Array, used: jax.Array) -> "Dataset":
         """Some rows, in the same frame and cells.

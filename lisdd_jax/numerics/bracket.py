@@ -22,7 +22,7 @@ from lisdd_jax.numerics.float_order import (
 # Beyond these the data are tied or very skewed, and snapping to data values is faster.
 _MAX_INTERPOLATIONS = 12
 _FEW = 3
-_COARSE_PASSES = 4
+_COARSE_PASSES = 3
 
 
 class Bracket(NamedTuple):
@@ -132,10 +132,10 @@ def around(bracket: Bracket, k: jax.Array) -> tuple[jax.Array, jax.Array]:
     width = (bracket.count_upper - bracket.count_lower).astype(lower.dtype)
     rank = k.astype(lower.dtype)
     share = (rank - count_lower) / width
-    # A margin of 1.5 standard deviations of the count makes both ends close in; more at first,
+    # A margin of one standard deviation of the count makes both ends close in; more at first,
     # where the density is not as even as the interpolation takes it to be.
     even = jnp.where(bracket.num_passes < _COARSE_PASSES, 0.1, 0.0)
-    margin = jnp.maximum(1.5 * jnp.sqrt(share * (1 - share) / width), even)
+    margin = jnp.maximum(jnp.sqrt(share * (1 - share) / width), even)
     # With nothing counted below, the bulk may lie anywhere.
     below = jnp.where(bracket.count_lower == 0, 0.2 * share, share - margin)
     span = bracket.upper - lower
@@ -152,11 +152,6 @@ def halfway(bracket: Bracket) -> jax.Array:
     lower, upper = to_integer(bracket.lower), to_integer(bracket.upper)
     middle = (lower >> 1) + (upper >> 1) + (lower & upper & 1)
     return from_integer(middle, bracket.lower.dtype)
-
-
-def interpolate(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
-    """Close in by ``around``."""
-    return narrow_two(bracket, values, k, *around(bracket, k))
 
 
 def snap(values: jax.Array, k: jax.Array, bracket: Bracket) -> Bracket:
@@ -176,6 +171,12 @@ def whole_bracket(values: jax.Array) -> tuple[Bracket, jax.Array]:
     largest = greatest(values, values < jnp.inf)
     bracket = Bracket(below, largest, jnp.int32(0), num_finite, jnp.int32(0))
     return bracket, num_finite + num_infinite == n
+
+
+def open_bracket(values: jax.Array) -> Bracket:
+    """For any values: open below and above, and without a pass over them."""
+    end = jnp.full((), jnp.inf, values.dtype)
+    return Bracket(-end, end, jnp.int32(0), jnp.int32(values.shape[0]), jnp.int32(0))
 
 
 def positive_bracket(values: jax.Array) -> Bracket:

@@ -17,10 +17,11 @@ from lisdd_jax.numerics.bracket import (
     Bracket,
     adjacent,
     around,
+    count_pair,
     halfway,
-    interpolate,
     narrow_two,
     narrow_while,
+    open_bracket,
     positive_bracket,
     snap,
     typical,
@@ -44,23 +45,57 @@ def _select(values: jax.Array, k: jax.Array) -> jax.Array:
     # bulk from a far tail, on which interpolation would spend many passes.
     mean, deviation = typical(values)
     start = narrow_two(whole, values, k, mean - 0.75 * deviation, mean + 0.75 * deviation)
-    found = jnp.where(live, _isolate(values, k, start, live), jnp.inf)
+    found = jnp.where(live, _isolate(values, k, start, live, lambda b: around(b, k)), jnp.inf)
     return jnp.where(sound, found, jnp.nan)
 
 
+@jax.jit
+def _select_middle(values: jax.Array, k: jax.Array) -> jax.Array:
+    """The value of rank ``k``, given that it is a median of the finite values, or infinite.
+
+    A median lies within the mean absolute deviation of the mean, which spares the passes that find
+    the range of the values. A NaN among them is for the caller to find.
+    """
+    live = k <= jnp.sum(values < jnp.inf, dtype=jnp.int32)
+    mean, deviation = typical(values)
+    near, far = 0.75 * deviation, deviation
+    start = narrow_two(open_bracket(values), values, k, mean - near, mean + near)
+
+    def propose(bracket: Bracket) -> tuple[jax.Array, jax.Array]:
+        low, high = around(bracket, k)
+        return (
+            jnp.where(bracket.lower == -jnp.inf, mean - far, low),
+            jnp.where(bracket.upper == jnp.inf, mean + far, high),
+        )
+
+    return jnp.where(live, _isolate(values, k, start, live, propose), jnp.inf)
+
+
+_Propose = Callable[[Bracket], tuple[jax.Array, jax.Array]]
+"""Two thresholds that are to narrow a bracket."""
+
+
 def _close_in(
-    values: jax.Array, k: jax.Array, start: Bracket, goes_on: Callable[[Bracket], jax.Array]
+    values: jax.Array,
+    k: jax.Array,
+    start: Bracket,
+    goes_on: Callable[[Bracket], jax.Array],
+    propose: _Propose,
 ) -> Bracket:
     """Narrow a bracket until it need not go on; snapping halves the floats left, so it ends."""
     bracket = narrow_while(
-        lambda b: goes_on(b) & worth_interpolating(b), lambda b: interpolate(values, k, b), start
+        lambda b: goes_on(b) & worth_interpolating(b),
+        lambda b: narrow_two(b, values, k, *propose(b)),
+        start,
     )
     return narrow_while(goes_on, lambda b: snap(values, k, b), bracket)
 
 
-def _isolate(values: jax.Array, k: jax.Array, start: Bracket, live: jax.Array) -> jax.Array:
+def _isolate(
+    values: jax.Array, k: jax.Array, start: Bracket, live: jax.Array, propose: _Propose
+) -> jax.Array:
     """The value of rank ``k`` from a bracket of it."""
-    bracket = _close_in(values, k, start, lambda b: unfinished(b, k) & live)
+    bracket = _close_in(values, k, start, lambda b: unfinished(b, k) & live, propose)
     # Thresholds need not be data values; the finish returns the element that they isolate: the
     # first above the lower end, or the last up to the upper one, which is a minimum of negatives.
     from_below = bracket.count_lower == k - 1
@@ -116,12 +151,12 @@ def median(values: jax.Array, mask: jax.Array | None = None) -> jax.Array:
     """
     values, count = _masked(values, mask)
     lower_rank = jnp.maximum((count + 1) // 2, 1)
-    lower = kth_smallest(values, lower_rank)
+    lower = _element(_select_middle(lax.stop_gradient(values), lower_rank), values)
     next_value = _element(least(values, values > lower), values)
-    tied = jnp.sum(values <= lower, dtype=jnp.int32) > lower_rank
-    upper = jnp.where((count % 2 == 1) | tied, lower, next_value)
+    num_below, num_nan = count_pair(values <= lower, jnp.isnan(values), values.dtype)
+    upper = jnp.where((count % 2 == 1) | (num_below > lower_rank), lower, next_value)
     middle = jnp.where(lower == upper, lower, 0.5 * lower + 0.5 * upper)
-    return jnp.where(count > 0, middle, jnp.nan)
+    return jnp.where((count > 0) & (num_nan == 0), middle, jnp.nan)
 
 
 def median_absolute_deviation(
@@ -182,7 +217,7 @@ def smallest_weights(
         exactly = (bracket.count_upper == num) & (bracket.upper < jnp.inf)
         return ~(exactly | adjacent(bracket))
 
-    found = _close_in(values, num, start, goes_on)
+    found = _close_in(values, num, start, goes_on, lambda b: around(b, num))
     # What is left above the lower end is one value, or belongs to the number picked.
     left = (found.count_upper - found.count_lower).astype(values.dtype)
     share = (num - found.count_lower).astype(values.dtype) / jnp.maximum(left, 1)

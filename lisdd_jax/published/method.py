@@ -196,7 +196,7 @@ def _conclude(
 ) -> Diagnosis:
     """The results from the stages on all rows and on the first half."""
     regime = physics[0].regime
-    form = make_form(physics[0], terms[0], jnp.any(data.in_cells(regime.flagged)))
+    form = make_form(physics[0], terms[0], jnp.any(regime.flagged & (regime.count > 0)))
     test = certify(data, halves, physics[1], terms[1], config)
     regions = make_regions(data, regime, form)
     return Diagnosis(

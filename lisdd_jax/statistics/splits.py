@@ -103,8 +103,11 @@ def random_halves(key: jax.Array, mask: jax.Array, block: jax.Array | None = Non
             extremes.running_sum(half.astype(jnp.int32))[1:] - 1 for half in (first, mask & ~first)
         )
     positions = jnp.arange(num, dtype=jnp.int32)
+    # Rows out of use share a place that is cut off: to drop them takes a branch for each, which a
+    # CPU guesses wrong as often as not.
     place = jnp.where(first, place_first, jnp.where(mask, length + place_second, 2 * length))
-    rows = jnp.full(2 * length, num, jnp.int32).at[place].set(positions, mode="drop")
+    rows = jnp.full(2 * length + 1, num, jnp.int32)
+    rows = rows.at[place].set(positions, mode="promise_in_bounds")[:-1]
     used = rows < num
     shape = (2, length)
     return Halves(first, jnp.where(used, rows, 0).reshape(shape), used.reshape(shape))

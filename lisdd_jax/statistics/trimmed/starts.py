@@ -55,8 +55,9 @@ def row_table(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     rank = extremes.running_sum(mask.astype(jnp.int32))
     target = jnp.where(mask, rank[:-1], num_rows)
     positions = jnp.arange(num_rows, dtype=jnp.int32)
-    table = jnp.zeros(num_rows, jnp.int32).at[target].set(positions, mode="drop")
-    return table, rank[-1]
+    # Rows out of use share a place that is cut off, as in ``random_halves``.
+    table = jnp.zeros(num_rows + 1, jnp.int32)
+    return table.at[target].set(positions, mode="promise_in_bounds")[:-1], rank[-1]
 
 
 class Draws(NamedTuple):
