@@ -71,9 +71,15 @@ def ours(sample: Any, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
 
 
 def only_draw(sample: Any, key: jax.Array, **_: Any) -> dict[str, jax.Array]:
-    """The data alone: the barrier has all arrays made, of which one number each is returned."""
-    arrays = jax.lax.optimization_barrier([getattr(sample, name) for name in NAMES])
-    return {name: part.ravel()[0] for name, part in zip(NAMES, arrays, strict=True)}
+    """The data alone, of which one number of each array is returned.
+
+    The loop makes no turn, which the compiler cannot know: it has to make the arrays that the loop
+    would change. Without it, or with a barrier alone, only the numbers returned are computed.
+    """
+    arrays = [getattr(sample, name) for name in NAMES]
+    no_turn = jnp.minimum(jnp.sum(sample.present), 0)
+    made = jax.lax.fori_loop(0, no_turn, lambda _, parts: [-part for part in parts], arrays)
+    return {name: part.ravel()[0] for name, part in zip(NAMES, made, strict=True)}
 
 
 # The random choices of one replication, so that the peer makes the same ones.

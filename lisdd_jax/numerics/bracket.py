@@ -22,7 +22,25 @@ from lisdd_jax.numerics.float_order import (
 # Beyond these the data are tied or very skewed, and snapping to data values is faster.
 _MAX_INTERPOLATIONS = 12
 _FEW = 3
-_COARSE_PASSES = 3
+
+
+class Reach(NamedTuple):
+    """How far thresholds lie on either side of the place that the counts of a bracket suggest.
+
+    Attributes:
+      deviations: in standard deviations of the count.
+      coarse_passes: first passes in which it is at least a tenth of the bracket, where the density
+        is not as even as the interpolation takes it to be.
+    """
+
+    deviations: float
+    coarse_passes: int
+
+
+TIGHT = Reach(deviations=1.0, coarse_passes=3)
+"""Takes the fewest passes to a single value."""
+WIDE = Reach(deviations=1.5, coarse_passes=4)
+"""Takes the fewest passes to near a value, on which rough choices of many samples end."""
 
 
 class Bracket(NamedTuple):
@@ -123,7 +141,7 @@ def worth_interpolating(bracket: Bracket) -> jax.Array:
     return many & (bracket.num_passes < _MAX_INTERPOLATIONS)
 
 
-def around(bracket: Bracket, k: jax.Array) -> tuple[jax.Array, jax.Array]:
+def around(bracket: Bracket, k: jax.Array, reach: Reach = TIGHT) -> tuple[jax.Array, jax.Array]:
     """Two thresholds on either side of the place that the counts suggest.
 
     Above the lower end of an open bracket the counts are taken to grow less than in proportion.
@@ -132,10 +150,9 @@ def around(bracket: Bracket, k: jax.Array) -> tuple[jax.Array, jax.Array]:
     width = (bracket.count_upper - bracket.count_lower).astype(lower.dtype)
     rank = k.astype(lower.dtype)
     share = (rank - count_lower) / width
-    # A margin of one standard deviation of the count makes both ends close in; more at first,
-    # where the density is not as even as the interpolation takes it to be.
-    even = jnp.where(bracket.num_passes < _COARSE_PASSES, 0.1, 0.0)
-    margin = jnp.maximum(jnp.sqrt(share * (1 - share) / width), even)
+    # A margin makes both ends close in.
+    least_margin = jnp.where(bracket.num_passes < reach.coarse_passes, 0.1, 0.0)
+    margin = jnp.maximum(reach.deviations * jnp.sqrt(share * (1 - share) / width), least_margin)
     # With nothing counted below, the bulk may lie anywhere.
     below = jnp.where(bracket.count_lower == 0, 0.2 * share, share - margin)
     span = bracket.upper - lower

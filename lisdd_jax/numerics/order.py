@@ -14,6 +14,7 @@ from jax import lax
 
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.bracket import (
+    WIDE,
     Bracket,
     adjacent,
     around,
@@ -253,7 +254,7 @@ def roughly_smallest(
         return far & ~adjacent(bracket)
 
     def narrow(bracket: Bracket) -> Bracket:
-        low, high = around(bracket, num)
+        low, high = around(bracket, num, WIDE)
         halves = bracket.num_passes > _ROUGH_PASSES
         middle = halfway(bracket)
         low, high = jnp.where(halves, middle, low), jnp.where(halves, middle, high)
