@@ -13,6 +13,7 @@ from jax import lax
 from lisdd_jax.config import PublishedConfig
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.numerics import least_squares, order, tolerances
+from lisdd_jax.numerics.columns import combine
 from lisdd_jax.numerics.float_order import greatest
 from lisdd_jax.published.evidence import CellTest, energy_test
 from lisdd_jax.statistics.cell_fits import CellSums, cell_energy, fit_cells, sum_cells
@@ -38,7 +39,7 @@ def begin(data: Dataset, initial: jax.Array) -> Start:
     """The rows about a first solution ``(p,)`` in the frame."""
     # An additive constant per row leaves least squares about it exact, so it needs no derivative.
     initial = lax.stop_gradient(jnp.where(jnp.isfinite(initial), initial, 0.0))
-    fitted = data.basis @ initial
+    fitted = combine(initial, data.basis.T)
     residual = data.centered - fitted
     # A residual is known to the rounding error of the terms that it is the difference of.
     largest = jnp.maximum(data.magnitude, greatest(jnp.abs(lax.stop_gradient(fitted))))
@@ -65,7 +66,7 @@ class Outcome(NamedTuple):
 
 def _test_cells(data: Dataset, start: Start, step: jax.Array) -> tuple[CellTest, jax.Array]:
     """Energy test of the cells at a step from the start, and the scale of all residuals."""
-    residual = start.residual - data.basis @ step
+    residual = start.residual - combine(step, data.basis.T)
     scale = order.median_absolute_deviation(residual, data.mask)
     scale = jnp.where(scale > start.smallest_scale, scale, 0.0)
     return energy_test(cell_energy(start.sums, step), start.sums.counts, scale), scale

@@ -21,6 +21,7 @@ from lisdd_jax import validation
 from lisdd_jax.config import PublishedConfig, check_published
 from lisdd_jax.dataset import Dataset, prepare
 from lisdd_jax.numerics import scaling
+from lisdd_jax.numerics.columns import combine
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published import iteration
 from lisdd_jax.statistics.cell_fits import cell_energy, cell_means, fit_cells
@@ -121,7 +122,7 @@ def fit_from(
         num_iterations=found.num_iterations,
         status=status,
     )
-    residuals = unit * (start.residual - data.basis @ step)
+    residuals = unit * (start.residual - combine(step, data.basis.T))
     return Physics(regime, jnp.where(known, residuals, 0.0))
 
 
