@@ -55,10 +55,16 @@ def ordered(table, dtype=np.float64, **optional):
     return ordering.order_rows(jax.random.key(0), made)
 
 
+@jax.jit
+def weighed(rows):
+    """Cells, their fits and the shape, compiled once for all tables of a size."""
+    cells = coarse_cells(rows.axis, rows.num_rows, LAYOUT.num_physics)
+    return cells, *noise_shape.fit_weighed(rows, cells, LAYOUT)
+
+
 def shape_of(table, **optional):
     rows = ordered(table, **optional)
-    cells = coarse_cells(rows.axis, rows.num_rows, LAYOUT.num_physics)
-    return rows, noise_shape.fit_weighed(rows, cells, LAYOUT)[1]
+    return rows, weighed(rows)[2]
 
 
 def test_equal_noise_is_left_alone():
@@ -132,13 +138,12 @@ def test_exact_data_have_no_shape():
 def test_single_precision_and_traces_agree():
     table = noisy(4, about_middle)
     expected = shape_of(table)[1].exponents
-    single = ordered(table, np.float32)
-    cells = coarse_cells(single.axis, single.num_rows, LAYOUT.num_physics)
-    found = noise_shape.fit_weighed(single, cells, LAYOUT)[1]
+    _, found = shape_of(table, dtype=np.float32)
     np.testing.assert_array_equal(found.exponents, expected)
     other = ordered(noisy(5, constant))
     both = jax.tree.map(lambda *parts: jnp.stack(parts), ordered(table), other)
-    many = jax.vmap(lambda rows: first_look.look(rows, LAYOUT).exponents)(both)
+    look = jax.jit(jax.vmap(lambda rows: first_look.look(rows, LAYOUT).exponents))
+    many = look(both)
     np.testing.assert_array_equal(many[0], expected)
     assert not np.any(many[1])
 
@@ -146,9 +151,9 @@ def test_single_precision_and_traces_agree():
 def test_levers_are_corrected_for():
     """Deviations over the root of what the cell's fit leaves of noise there, by the hat matrix."""
     rows = ordered(noisy(8, constant, num=120))
-    cells = coarse_cells(rows.axis, rows.num_rows, LAYOUT.num_physics)
-    local, _ = noise_shape.fit_weighed(rows, cells, LAYOUT)
-    found = np.asarray(noise_shape._unlevered(rows, local, cells.of_row, LAYOUT))
+    cells, local, _ = weighed(rows)
+    unlevered = jax.jit(noise_shape._unlevered, static_argnums=3)
+    found = np.asarray(unlevered(rows, local, cells.of_row, LAYOUT))
     columns, cell = np.asarray(rows.columns)[: LAYOUT.num_directions], np.asarray(cells.of_row)
     assert 1 < cells.num < MOST_CELLS
     for k in range(int(cells.num)):
