@@ -18,6 +18,10 @@ from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import is_failure
 
 
+# An iteration, its derivative and what follows all run it: as a function of arrays it is traced once.
+_run = jax.jit(diagnosis.run)
+
+
 @dataclass(frozen=True)
 class LinearizedModel:
     """The model as a function of its parameters in one vector, and what it is compared with.
@@ -52,7 +56,7 @@ class LinearizedModel:
 
     def diagnose(self, key: jax.Array, theta: jax.Array) -> Diagnosis:
         """The diagnosis of the model linearised at ``theta``."""
-        return diagnosis.run(key, self.linear_model(theta), self.config)
+        return _run(key, self.linear_model(theta), self.config)
 
     def refit_on_clean_cells(self, theta: jax.Array) -> jax.Array:
         """The published refit, which bears the curvature that is left of a start far away."""
