@@ -17,8 +17,7 @@ from lisdd_jax.published.physics import fit_from
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.status import is_failure
 
-
-# An iteration, its derivative and what follows all run it: as a function of arrays it is traced once.
+# An iteration, its derivative and what follows all run it: a function of arrays is traced once.
 _run = jax.jit(diagnosis.run)
 
 
