@@ -109,6 +109,34 @@ def _solved(solver: Solver, rate: Rate, initial: Any, times: jax.Array) -> tuple
     return states, jnp.asarray(succeeded, bool)
 
 
+@jax.jit
+def _judge(states: Any, error: Any, accurate: jax.Array) -> Rollout:
+    """Show states up to the first that is not known, and say why.
+
+    Args:
+      states, error: trees of arrays ``(n, ...)``; ``error`` None from a solver, which has none.
+      accurate: ``(n,)`` bool.
+    """
+
+    def finite(leaf: jax.Array) -> jax.Array:
+        return jnp.all(jnp.isfinite(leaf.reshape(len(accurate), -1)), axis=1)
+
+    sound = jnp.all(jnp.stack([finite(leaf) for leaf in jax.tree.leaves(states)]), axis=0)
+    known = lax.cumsum((~(sound & accurate)).astype(jnp.int32)) == 0
+
+    def shown(leaf: jax.Array) -> jax.Array:
+        return jnp.where(known.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.nan)
+
+    causes = [(Status.DIVERGED, sound), (Status.INACCURATE, accurate)]
+    # A solver that gives up leaves infinite states.
+    causes = causes if error is not None else causes[::-1]
+    return Rollout(
+        states=jax.tree.map(shown, states),
+        error=jax.tree.map(shown, error),
+        status=first_failure(*(status_if(~jnp.all(held), cause) for cause, held in causes)),
+    )
+
+
 def rollout(
     rate: Rate,
     initial: Any,
@@ -167,20 +195,4 @@ def rollout(
         states, succeeded = _solved(solver, rate, initial, times)
         error, accurate = None, jnp.broadcast_to(succeeded, times.shape)
 
-    def finite(leaf: jax.Array) -> jax.Array:
-        return jnp.all(jnp.isfinite(leaf.reshape(len(times), -1)), axis=1)
-
-    sound = jnp.all(jnp.stack([finite(leaf) for leaf in jax.tree.leaves(states)]), axis=0)
-    known = lax.cumsum((~(sound & accurate)).astype(jnp.int32)) == 0
-
-    def shown(leaf: jax.Array) -> jax.Array:
-        return jnp.where(known.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.nan)
-
-    causes = [(Status.DIVERGED, sound), (Status.INACCURATE, accurate)]
-    # A solver that gives up leaves infinite states.
-    causes = causes if solver is None else causes[::-1]
-    return Rollout(
-        states=jax.tree.map(shown, states),
-        error=jax.tree.map(shown, error),
-        status=first_failure(*(status_if(~jnp.all(held), cause) for cause, held in causes)),
-    )
+    return _judge(states, error, accurate)

@@ -89,10 +89,24 @@ def _test_functions(times: jax.Array, num_tests: int) -> jax.Array:
     return jnp.stack(chosen[1:], axis=1)
 
 
-def _windows(record: Record, window: int) -> tuple[jax.Array, jax.Array]:
-    """Where windows begin, ``(n // window,)``, and which of them there are.
+@partial(jax.jit, static_argnames="window")
+def _windows(record: Record, window: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Where windows begin, ``(n // window,)``, which of them there are, and the longest piece.
 
     They follow each other from the beginning of every piece.
+    """
+    num = len(record.times)
+    place = jnp.arange(num, dtype=jnp.int32)
+    inside = record.used & (place + window <= record.stop)
+    begins = inside & ((place - record.first) % window == 0)
+    starts = jnp.nonzero(begins, size=num // window, fill_value=0)[0]
+    there = jnp.arange(num // window) < jnp.sum(begins)
+    longest = jnp.max(jnp.where(record.used, record.stop - record.first, 0))
+    return starts, there, longest
+
+
+def _checked_windows(record: Record, window: int) -> tuple[jax.Array, jax.Array]:
+    """The windows of a record.
 
     Raises:
       ValueError: none fits into a piece of a known record.
@@ -100,16 +114,11 @@ def _windows(record: Record, window: int) -> tuple[jax.Array, jax.Array]:
     num = len(record.times)
     if window > num:
         raise ValueError(f"window must be at most the {num} rows, got {window}")
-    place = jnp.arange(num, dtype=jnp.int32)
-    inside = record.used & (place + window <= record.stop)
-    begins = inside & ((place - record.first) % window == 0)
-    starts = jnp.nonzero(begins, size=num // window, fill_value=0)[0]
-    there = jnp.arange(num // window) < jnp.sum(begins)
+    starts, there, longest = _windows(record, window)
     if validation.is_concrete(there) and not np.any(there):
-        longest = int(jnp.max(jnp.where(record.used, record.stop - record.first, 0)))
         raise ValueError(
-            f"window must be at most the {longest} samples of the longest piece of the record, got"
-            f" {window}; gaps, segments and missing samples divide it"
+            f"window must be at most the {int(longest)} samples of the longest piece of the record,"
+            f" got {window}; gaps, segments and missing samples divide it"
         )
     return starts, there
 
@@ -183,7 +192,7 @@ def project(
     validation.Shapes().check("rates", rates.shape, ("n", "c"))
     validation.check_count("num_tests", num_tests, 1)
     validation.check_count("window", window, num_tests + 1)
-    starts, there = _windows(record, window)
+    starts, there = _checked_windows(record, window)
     return _project_windows(record, state, rates, starts, there, window, num_tests)
 
 

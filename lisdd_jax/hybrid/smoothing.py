@@ -85,13 +85,19 @@ def local_polynomial(
             "half_window, degree and derivative must satisfy derivative <= degree < 2 half_window"
             f" + 1 <= rows, got {half_window}, {degree}, {derivative} and {num} rows"
         )
-    long = record.used & (record.stop - record.first >= size)
+    long = _have_window(record, size)
     if validation.is_concrete(long) and not np.any(long):
         raise ValueError(
             f"half_window must leave some piece of the record with {size} samples in a row, got"
             f" {half_window}; gaps, segments and missing samples divide it"
         )
     return _estimate(record, values, long, half_window, degree, derivative)
+
+
+@partial(jax.jit, static_argnames="size")
+def _have_window(record: Record, size: int) -> jax.Array:
+    """Positions in pieces of at least so many samples, ``(n,)`` bool."""
+    return record.used & (record.stop - record.first >= size)
 
 
 @partial(jax.jit, static_argnames=("half_window", "degree", "derivative"))
