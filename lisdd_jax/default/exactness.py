@@ -156,6 +156,23 @@ def _covariance_of(shift: Any, square: Any, log_p: Any) -> Any:
     return contract("k,kp,kq->pq", weight, shift, shift)
 
 
+def _price_of_search(basic: Any, distinct: Any, cells: Any) -> Any:
+    """Logs ``(2, k)`` of the trials of single changes and of all runs.
+
+    Args:
+      basic: ``(k,)`` bool, directions of the physics.
+      distinct: ``(k,)`` bool, all that are tried.
+      cells: how many there are.
+    """
+    xp = namespace(cells)
+    num_basic, num_terms = (part.sum().astype(cells.dtype) for part in (basic, distinct & ~basic))
+    of_changes = num_basic * _CHANGE_FACTOR * cells**_CHANGE_POWER / _CHANGE_SHARE
+    of_runs = num_basic * cells**RUN_POWER / _RUN_SHARE
+    of_terms = num_terms * cells**RUN_POWER / _TERM_SHARE
+    trials = xp.stack([xp.where(basic, of_changes, 1.0), xp.where(basic, of_runs, of_terms)])
+    return xp.log(xp.maximum(trials, 1.0))
+
+
 def _largest_score(
     found: _Scores, gram: Any, fits: LocalFits, degrees: Any, slack: Any, inflation: Any, size: int
 ) -> _Largest:
@@ -178,17 +195,11 @@ def _largest_score(
     cells = fits.present.sum()
     place = np.arange(num)
     change = xp.asarray(place[:, None] == 0) | (place[None] >= cells)
-    cells = cells.astype(gram.dtype)
-    num_basic, num_terms = (part.sum().astype(gram.dtype) for part in (basic, distinct & ~basic))
     # Of every direction the worst single change, and the worst of all runs.
     flat = xp.stack([xp.where(change[None], squares, 0.0), squares]).reshape(2, len(distinct), -1)
     largest, run = xp.max(flat, -1), xp.argmax(flat, -1)
-    of_changes = num_basic * _CHANGE_FACTOR * cells**_CHANGE_POWER / _CHANGE_SHARE
-    of_runs = num_basic * cells**RUN_POWER / _RUN_SHARE
-    of_terms = num_terms * cells**RUN_POWER / _TERM_SHARE
-    trials = xp.stack([xp.where(basic, of_changes, 1.0), xp.where(basic, of_runs, of_terms)])
     tried = xp.stack([basic, distinct])
-    price = xp.log(xp.maximum(trials, 1.0))
+    price = _price_of_search(basic, distinct, cells.astype(gram.dtype))
     paid, unpaid = (
         xp.where(tried, log_two_sided(values, degrees) + price, 0.0)
         for values in (largest, inflation * largest)
