@@ -133,6 +133,7 @@ def _release_programs() -> None:
         function.release()
     for store in _stores:
         store.release()
+    return_free_memory()
 
 
 @contextlib.contextmanager
