@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.default import ends, outliers, run_sums
+from lisdd_jax.default import ends, near_law, outliers, run_sums
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
@@ -60,7 +60,8 @@ def keep_near_law(
     ``clean (K,)`` are the cells that obey it, ``scale (K,)`` the cells' noise scales.
     """
     residual = residual_of(rows, theta, layout)
-    return outliers.near_law(residual, look.keep, scale, look.cells.of_row, MOST_CELLS, clean)
+    cell = look.cells.of_row
+    return near_law.keep_near(residual, look.keep, scale, look.scale, cell, MOST_CELLS, clean)
 
 
 class OpenRegions(NamedTuple):

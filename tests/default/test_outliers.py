@@ -63,24 +63,6 @@ def test_a_larger_noise_sets_nothing_aside():
     assert bool(set_aside(columns, response).keep[loud].all())
 
 
-def test_rows_near_a_law_stay_where_their_cell_obeys_it():
-    residual = np.zeros(NUM)
-    residual[CELL == 2] = 50.0
-    residual[7] = 50.0
-    local = np.ones(NUM, bool)
-    keep = outliers.near_law(
-        jnp.asarray(residual),
-        jnp.asarray(local),
-        jnp.ones(CELLS),
-        jnp.asarray(CELL),
-        CELLS,
-        jnp.ones(CELLS, bool),
-    )
-    assert not keep[7]
-    assert bool(keep[CELL == 2].all())
-    assert int(keep.sum()) == NUM - 1
-
-
 @pytest.mark.parametrize("gross", [False, True])
 def test_of_many_rows_some_tell_the_scales(monkeypatch, gross):
     """Many begin early here; the same lines serve tables of any length."""
