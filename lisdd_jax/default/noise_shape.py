@@ -25,12 +25,17 @@ from jax import lax
 
 from lisdd_jax.default.cells import FEWEST_CELLS, MOST_CELLS, SortedCells
 from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.noise_functions import (
+    find_middle,
+    functions_of,
+    gather_drivers,
+    log_scale_of,
+)
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.outliers import LocalFit, set_aside
 from lisdd_jax.default.row_noise import within_cells
 from lisdd_jax.default.sums import sum_products
 from lisdd_jax.numerics import cell_sums, medians, small_systems, tolerances
-from lisdd_jax.numerics.compilation import compiled
 
 _SIGNIFICANT = 3.5
 """Standard errors from which a function of a column counts, as for correlations."""
@@ -46,14 +51,14 @@ _STEP, _LARGEST = 0.25, 2.0
 """Exponents are whole steps, so that they are discrete like all that is searched for, and at most
 so large: the noise of a law that is exact on one side of the axis would have any."""
 
+_MEASURED = 2
+"""Times that the shape is measured."""
+
 _LEAST = 0.05
 """Of the middle deviation, at which small ones are cut off: their logs are as long as one likes."""
 
 _FULL_LEVERAGE = 0.95
 """Leverage up to which a deviation is corrected for what the fit of its cell took of it."""
-
-_RANGE = 4.0
-"""Logs about their mean at which the noise scales of single rows are cut off."""
 
 
 class NoiseShape(NamedTuple):
@@ -69,79 +74,22 @@ class NoiseShape(NamedTuple):
     log_scale: jax.Array
 
 
-class _Drivers(NamedTuple):
-    """Columns that noise may go with: the axis, the physics, what the first fit predicts.
+def _unlevered(
+    rows: Ordered, local: LocalFit, cell: jax.Array, relative: jax.Array, layout: ColumnLayout
+) -> jax.Array:
+    """Absolute deviations ``(n,)`` over the root of what the cells' fits leave of noise there.
 
-    What cells' own fits predict holds a part of each row's noise: rows that are low by chance would
-    weigh more.
-
-    Attributes:
-      values: ``(p + 2, n)``; zero out of use. The prediction alone is counted from its own zero.
-      used: ``(n,)`` bool.
+    ``local`` is of rows over noise scales ``relative (n,)``, the deviations without them.
     """
-
-    values: jax.Array
-    used: jax.Array
-
-
-class _Middle(NamedTuple):
-    """Where drivers are small, and one over how far they are from there; 0 for constants.
-
-    Attributes:
-      center, inverse: ``(2, p + 2, 1)`` of ``T``: the mean; of ``|T|``: zero for the prediction.
-    """
-
-    center: jax.Array
-    inverse: jax.Array
-
-
-def _drivers(rows: Ordered, layout: ColumnLayout) -> _Drivers:
-    """The drivers, without the noise scales that rows were given."""
-    one, physics = rows.columns[0], rows.columns[layout.physics]
-    predicted = rows.initial / rows.unit @ physics + rows.level * one
-    parts = [rows.columns[1:2], rows.mixing.T @ physics, predicted[None]]
-    used = one > 0
-    inverse = jnp.where(used, 1 / jnp.where(used, one, 1.0), 0.0)
-    return _Drivers(jnp.concatenate(parts) * inverse[None], used)
-
-
-def _middle(drivers: _Drivers) -> _Middle:
-    values, used = drivers
-    count = jnp.maximum(jnp.sum(used), 1).astype(values.dtype)
-    mean = jnp.sum(values, 1, keepdims=True) / count
-    center = jnp.stack([mean, mean.at[-1].set(0.0)])
-
-    def spread(center: jax.Array) -> jax.Array:
-        apart = jnp.where(used[None], jnp.abs(values - center), 0.0)
-        return jnp.sum(apart, 1, keepdims=True) / count
-
-    size = jnp.stack([spread(part) for part in center])
-    largest = jnp.max(jnp.abs(values), axis=1, keepdims=True)
-    varies = size[:1] > tolerances.OFFSET(values.dtype) * largest[None]
-    return _Middle(center, jnp.where(varies, 1 / jnp.where(varies, size, 1.0), 0.0))
-
-
-def _functions(drivers: _Drivers, middle: _Middle) -> jax.Array:
-    """``T`` and ``|T|`` of the drivers, ``(2 (p + 2), n)``; zero out of use and for constants."""
-    values, used = drivers
-
-    def of(side: int) -> jax.Array:
-        ratio = (values - middle.center[side]) * middle.inverse[side]
-        return jnp.where(used[None], jnp.sign(ratio) * jnp.log1p(jnp.abs(ratio)), 0.0)
-
-    return jnp.stack([of(0), jnp.abs(of(1))], 1).reshape(-1, values.shape[1])
-
-
-def _unlevered(rows: Ordered, local: LocalFit, cell: jax.Array, layout: ColumnLayout) -> jax.Array:
-    """Absolute deviations ``(n,)`` over the root of what the cells' fits leave of noise there."""
-    columns = rows.columns[: layout.num_directions]
+    columns = rows.columns[: layout.num_directions] / relative[None]
     gram = sum_products(columns, jnp.where(local.keep, cell, MOST_CELLS), MOST_CELLS)
     nothing = jnp.zeros(gram.shape[:-1], gram.dtype)
     inverse = small_systems.solve_with_inverse(gram, nothing, tolerances.gram(gram.dtype)).inverse
     outside = jnp.zeros((1, *inverse.shape[1:]), inverse.dtype)
     inverse = jnp.concatenate([inverse, outside])[cell]
     leverage = jnp.einsum("an,nab,bn->n", columns, inverse, columns)
-    return jnp.abs(local.residual) / jnp.sqrt(1 - jnp.clip(leverage, 0.0, _FULL_LEVERAGE))
+    left = jnp.sqrt(1 - jnp.clip(leverage, 0.0, _FULL_LEVERAGE))
+    return relative * jnp.abs(local.residual) / left
 
 
 def _choose(gram: jax.Array, count: jax.Array) -> jax.Array:
@@ -153,11 +101,16 @@ def _choose(gram: jax.Array, count: jax.Array) -> jax.Array:
     """
     square = jnp.diagonal(gram)[:-1]
     place = jnp.arange(len(square), dtype=jnp.int32)
+    # Of a column with two values both functions are one, of which ``|T|`` hardly varies. Of the
+    # prediction, the last, ``|T|`` is counted from elsewhere.
+    both = jnp.diagonal(gram, 1)[:-1]
+    twin = both**2 > (1 - _DISTINCT) * square[:-1] * square[1:]
+    possible = jnp.append(jnp.ones(1, bool), ~twin | (place[1:] % 2 == 0)).at[-1].set(True)
 
     def step(_: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         left, chosen = state
         own = jnp.diagonal(left)[:-1]
-        allowed = ~chosen & (own > _DISTINCT * square) & (square > 0)
+        allowed = possible & ~chosen & (own > _DISTINCT * square) & (square > 0)
         gain = jnp.where(allowed, left[:-1, -1] ** 2 / jnp.where(allowed, own, 1.0), 0.0)
         best = jnp.argmax(gain).astype(jnp.int32)
         rest = jnp.maximum(left[-1, -1] - gain[best], 0.0)
@@ -187,35 +140,6 @@ def _without_odd_cells(logs: jax.Array, kept: jax.Array, cells: SortedCells) -> 
     return logs - jnp.append(odd, 0.0)[cells.of_row]
 
 
-def _log_scale(total: jax.Array, used: jax.Array) -> jax.Array:
-    """Logs ``(n,)`` about their mean over rows in use; of rows out of use too."""
-    count = jnp.maximum(jnp.sum(used), 1).astype(total.dtype)
-    mean = jnp.sum(jnp.where(used, total, 0.0)) / count
-    return jnp.clip(total - mean, -_RANGE, _RANGE)
-
-
-@compiled
-def carry_over(exponents: jax.Array, known: jax.Array, new: jax.Array) -> jax.Array:
-    """Log noise scales of the rows of a diagnosis, and of further rows by the same functions.
-
-    Args:
-      exponents: ``(p + 2, 2)`` of the diagnosis.
-      known: ``(p + 2, n)`` the axis, the physics columns and the prediction at its rows.
-      new: ``(p + 2, m)`` the same at further rows.
-
-    Returns:
-      ``(n + m,)`` about the mean over the rows of the diagnosis; NaN where a column has no value.
-    """
-    drivers = _Drivers(known, jnp.ones(known.shape[1], bool))
-    every = jnp.concatenate([known, new], 1)
-    row = jnp.arange(every.shape[1], dtype=jnp.int32)
-    functions = _functions(_Drivers(every, row >= 0), _middle(drivers))
-    power = exponents.reshape(-1)
-    # What has no exponent need not be known.
-    total = jnp.sum(jnp.where(power[:, None] != 0, power[:, None] * functions, 0.0), 0)
-    return _log_scale(total, row < known.shape[1])
-
-
 def _sampled(rows: Ordered, local: LocalFit, step: int) -> tuple[Ordered, LocalFit]:
     """Every ``step``-th row, of what is read here."""
     if step == 1:
@@ -225,27 +149,28 @@ def _sampled(rows: Ordered, local: LocalFit, step: int) -> tuple[Ordered, LocalF
 
 
 def _measure(
-    rows: Ordered, local: LocalFit, cells: SortedCells, layout: ColumnLayout
+    rows: Ordered, local: LocalFit, relative: jax.Array, cells: SortedCells, layout: ColumnLayout
 ) -> NoiseShape:
-    """The shape of the noise about robust fits of cells; of many rows a sample tells it."""
+    """The shape of the noise about robust fits of cells, of rows over ``relative (n,)``; of many
+    rows a sample tells it."""
     step = medians.sample_step(len(local.residual))
     few, near = _sampled(rows, local, step)
-    drivers = _drivers(few, layout)
-    middle = _middle(drivers)
-    size = _unlevered(few, near, cells.of_row[::step], layout)
+    drivers = gather_drivers(few, layout)
+    middle = find_middle(drivers)
+    size = _unlevered(few, near, cells.of_row[::step], relative[::step], layout)
     typical = medians.median_of_positive(size, near.keep)
     known = (typical > rows.rounding) & (cells.num >= FEWEST_CELLS)
     logs = jnp.log(jnp.maximum(size / jnp.where(known, typical, 1.0), _LEAST))
     kept = near.keep.astype(logs.dtype)
     logs = _without_odd_cells(logs, kept, cells._replace(of_row=cells.of_row[::step]))
-    both = jnp.concatenate([_functions(drivers, middle), logs[None]])
+    both = jnp.concatenate([functions_of(drivers, middle), logs[None]])
     count = jnp.maximum(jnp.sum(kept), 1)
     both = jnp.where(near.keep[None], both - (both @ kept / count)[:, None], 0.0)
     exponents = jnp.where(known, _choose(both @ both.T, count), 0.0)
 
     def scale() -> jax.Array:
-        every = _drivers(rows, layout)
-        logs = _log_scale(exponents @ _functions(every, middle), every.used)
+        every = gather_drivers(rows, layout)
+        logs = log_scale_of(exponents @ functions_of(every, middle), every.used)
         return jnp.where(every.used, logs, 0.0)
 
     nothing = jnp.zeros_like(local.residual)
@@ -256,7 +181,10 @@ def _measure(
 def fit_weighed(
     rows: Ordered, cells: SortedCells, layout: ColumnLayout
 ) -> tuple[LocalFit, NoiseShape]:
-    """Fit cells robustly; once more with rows weighted where their noise goes with a column.
+    """Fit cells robustly; again with rows weighted where their noise goes with a column.
+
+    The first fits let rows of much noise into the deviations of the others, so that the shape is
+    measured once more about weighted fits.
 
     Args:
       rows: in the order of the axis.
@@ -271,7 +199,7 @@ def fit_weighed(
 
     def goes_on(state: tuple[jax.Array, LocalFit, NoiseShape]) -> jax.Array:
         step, _, shape = state
-        return (step == 0) | ((step == 1) & jnp.any(shape.exponents != 0))
+        return (step == 0) | ((step <= _MEASURED) & jnp.any(shape.exponents != 0))
 
     def body(
         state: tuple[jax.Array, LocalFit, NoiseShape],
@@ -281,7 +209,11 @@ def fit_weighed(
         directions = rows.columns[: layout.num_directions] / relative[None]
         response = rows.columns[-1] / relative
         local = set_aside(directions, response, cells.of_row, MOST_CELLS)
-        shape = lax.cond(step == 0, lambda: _measure(rows, local, cells, layout), lambda: shape)
+        shape = lax.cond(
+            step < _MEASURED,
+            lambda: _measure(rows, local, relative, cells, layout),
+            lambda: shape,
+        )
         return step + 1, local, shape
 
     _, local, shape = lax.while_loop(goes_on, body, (jnp.int32(0), nothing, equal))

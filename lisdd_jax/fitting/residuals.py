@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from lisdd_jax.default.noise_shape import carry_over
+from lisdd_jax.default.noise_functions import carry_over
 from lisdd_jax.fitting.intervals import inside_regions
 from lisdd_jax.results import Diagnosis
 from lisdd_jax.tables import model, parts

@@ -7,7 +7,7 @@ import pytest
 import rows_data as data
 
 from lisdd_jax import Verdict, dataset
-from lisdd_jax.default import first_look, noise_shape, ordering, row_noise
+from lisdd_jax.default import first_look, noise_functions, noise_shape, ordering, row_noise
 from lisdd_jax.default.cells import MOST_CELLS, coarse_cells
 from lisdd_jax.default.layout import ColumnLayout
 
@@ -152,8 +152,12 @@ def test_levers_are_corrected_for():
     """Deviations over the root of what the cell's fit leaves of noise there, by the hat matrix."""
     rows = ordered(noisy(8, constant, num=120))
     cells, local, _ = weighed(rows)
-    unlevered = jax.jit(noise_shape._unlevered, static_argnums=3)
-    found = np.asarray(unlevered(rows, local, cells.of_row, LAYOUT))
+    unlevered = jax.jit(noise_shape._unlevered, static_argnums=4)
+    ones = jnp.ones_like(local.residual)
+    found = np.asarray(unlevered(rows, local, cells.of_row, ones, LAYOUT))
+    doubled = local._replace(residual=local.residual / 2)
+    again = unlevered(rows, doubled, cells.of_row, 2 * ones, LAYOUT)
+    np.testing.assert_allclose(again, found, rtol=1e-9)
     columns, cell = np.asarray(rows.columns)[: LAYOUT.num_directions], np.asarray(cells.of_row)
     assert 1 < cells.num < MOST_CELLS
     for k in range(int(cells.num)):
@@ -201,19 +205,23 @@ def test_rows_are_told_in_their_own_order():
     assert not np.any(equal.noise_exponents)
 
 
-def test_functions_carry_over_to_further_rows():
-    """The rows of the diagnosis have the scales that it gave them, but for their prediction."""
+def test_the_scales_are_those_of_the_functions():
     rows, shape = shape_of(noisy(4, about_middle))
     assert np.any(shape.exponents)
     used = np.asarray(rows.columns[0]) > 0
-    drivers = np.asarray(noise_shape._drivers(rows, LAYOUT).values)[:, used]
-    found = noise_shape.carry_over(
-        shape.exponents, jnp.asarray(drivers), jnp.asarray(drivers[:, :9])
-    )
-    expected = np.asarray(shape.log_scale)[used]
-    np.testing.assert_allclose(found[: used.sum()], expected, atol=1e-9)
-    np.testing.assert_allclose(found[used.sum() :], expected[:9], atol=1e-9)
-    # What the noise does not go with need not be known.
-    unknown = jnp.asarray(drivers[:, :9]).at[AXIS].set(jnp.nan)
-    again = noise_shape.carry_over(shape.exponents, jnp.asarray(drivers), unknown)
-    np.testing.assert_array_equal(found, again)
+    drivers = noise_functions.gather_drivers(rows, LAYOUT).values[:, used]
+    found = noise_functions.carry_over(shape.exponents, drivers, drivers[:, :9])
+    np.testing.assert_allclose(found[: used.sum()], shape.log_scale[used], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_a_column_with_two_values_the_function_that_varies_is_taken(seed):
+    """``|T|`` is the same function of it, by a factor of seven flatter; two of six had that."""
+    table = noisy(seed, lambda axis, first, second: np.ones(len(axis)))
+    rng = np.random.default_rng([seed, 7])
+    second = (rng.random(data.NUM) < 0.4).astype(float)
+    design = np.column_stack([table.design[:, :2], second])
+    noise = np.where(second > 0, 1.8, 0.3) * rng.normal(size=data.NUM)
+    table = table._replace(design=design, response=design @ TRUTH + noise)
+    exponents = np.asarray(shape_of(table)[1].exponents)
+    assert exponents[SECOND].tolist() in ([1.0, 0.0], [1.25, 0.0])
