@@ -51,9 +51,6 @@ _STEP, _LARGEST = 0.25, 2.0
 """Exponents are whole steps, so that they are discrete like all that is searched for, and at most
 so large: the noise of a law that is exact on one side of the axis would have any."""
 
-_MEASURED = 2
-"""Times that the shape is measured."""
-
 _LEAST = 0.05
 """Of the middle deviation, at which small ones are cut off: their logs are as long as one likes."""
 
@@ -74,22 +71,16 @@ class NoiseShape(NamedTuple):
     log_scale: jax.Array
 
 
-def _unlevered(
-    rows: Ordered, local: LocalFit, cell: jax.Array, relative: jax.Array, layout: ColumnLayout
-) -> jax.Array:
-    """Absolute deviations ``(n,)`` over the root of what the cells' fits leave of noise there.
-
-    ``local`` is of rows over noise scales ``relative (n,)``, the deviations without them.
-    """
-    columns = rows.columns[: layout.num_directions] / relative[None]
+def _unlevered(rows: Ordered, local: LocalFit, cell: jax.Array, layout: ColumnLayout) -> jax.Array:
+    """Absolute deviations ``(n,)`` over the root of what the cells' fits leave of noise there."""
+    columns = rows.columns[: layout.num_directions]
     gram = sum_products(columns, jnp.where(local.keep, cell, MOST_CELLS), MOST_CELLS)
     nothing = jnp.zeros(gram.shape[:-1], gram.dtype)
     inverse = small_systems.solve_with_inverse(gram, nothing, tolerances.gram(gram.dtype)).inverse
     outside = jnp.zeros((1, *inverse.shape[1:]), inverse.dtype)
     inverse = jnp.concatenate([inverse, outside])[cell]
     leverage = jnp.einsum("an,nab,bn->n", columns, inverse, columns)
-    left = jnp.sqrt(1 - jnp.clip(leverage, 0.0, _FULL_LEVERAGE))
-    return relative * jnp.abs(local.residual) / left
+    return jnp.abs(local.residual) / jnp.sqrt(1 - jnp.clip(leverage, 0.0, _FULL_LEVERAGE))
 
 
 def _choose(gram: jax.Array, count: jax.Array) -> jax.Array:
@@ -149,15 +140,14 @@ def _sampled(rows: Ordered, local: LocalFit, step: int) -> tuple[Ordered, LocalF
 
 
 def _measure(
-    rows: Ordered, local: LocalFit, relative: jax.Array, cells: SortedCells, layout: ColumnLayout
+    rows: Ordered, local: LocalFit, cells: SortedCells, layout: ColumnLayout
 ) -> NoiseShape:
-    """The shape of the noise about robust fits of cells, of rows over ``relative (n,)``; of many
-    rows a sample tells it."""
+    """The shape of the noise about robust fits of cells; of many rows a sample tells it."""
     step = medians.sample_step(len(local.residual))
     few, near = _sampled(rows, local, step)
     drivers = gather_drivers(few, layout)
     middle = find_middle(drivers)
-    size = _unlevered(few, near, cells.of_row[::step], relative[::step], layout)
+    size = _unlevered(few, near, cells.of_row[::step], layout)
     typical = medians.median_of_positive(size, near.keep)
     known = (typical > rows.rounding) & (cells.num >= FEWEST_CELLS)
     logs = jnp.log(jnp.maximum(size / jnp.where(known, typical, 1.0), _LEAST))
@@ -181,10 +171,10 @@ def _measure(
 def fit_weighed(
     rows: Ordered, cells: SortedCells, layout: ColumnLayout
 ) -> tuple[LocalFit, NoiseShape]:
-    """Fit cells robustly; again with rows weighted where their noise goes with a column.
+    """Fit cells robustly; once more with rows weighted where their noise goes with a column.
 
-    The first fits let rows of much noise into the deviations of the others, so that the shape is
-    measured once more about weighted fits.
+    Measured again about the weighted fits, the shape would take more and more of a misfit for noise
+    where a law holds only nearly.
 
     Args:
       rows: in the order of the axis.
@@ -199,7 +189,7 @@ def fit_weighed(
 
     def goes_on(state: tuple[jax.Array, LocalFit, NoiseShape]) -> jax.Array:
         step, _, shape = state
-        return (step == 0) | ((step <= _MEASURED) & jnp.any(shape.exponents != 0))
+        return (step == 0) | ((step == 1) & jnp.any(shape.exponents != 0))
 
     def body(
         state: tuple[jax.Array, LocalFit, NoiseShape],
@@ -209,11 +199,7 @@ def fit_weighed(
         directions = rows.columns[: layout.num_directions] / relative[None]
         response = rows.columns[-1] / relative
         local = set_aside(directions, response, cells.of_row, MOST_CELLS)
-        shape = lax.cond(
-            step < _MEASURED,
-            lambda: _measure(rows, local, relative, cells, layout),
-            lambda: shape,
-        )
+        shape = lax.cond(step == 0, lambda: _measure(rows, local, cells, layout), lambda: shape)
         return step + 1, local, shape
 
     _, local, shape = lax.while_loop(goes_on, body, (jnp.int32(0), nothing, equal))

