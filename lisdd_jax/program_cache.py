@@ -78,13 +78,13 @@ class ProgramStore:
         """
         path = self._path(description, _SUFFIX)
         name = path.stem
-        if name not in self._loaded:
-            found = self._untried.pop(name) if name in self._untried else _load(path)
-            if found is None:
-                self._loaded[name] = _make(path, lower)
-            else:
-                self._loaded[name] = self._tried(name, path, found, lower)
-        return self._loaded[name]
+        # Another thread may let go of the programs at any time: what is returned is held here.
+        program = self._loaded.get(name)
+        if program is None:
+            found = self._untried.pop(name, None) or _load(path)
+            program = _make(path, lower) if found is None else self._tried(name, path, found, lower)
+            self._loaded[name] = program
+        return program
 
     def load(self, description: str) -> None:
         """Have the program of a description at hand where there is a file of it."""
@@ -122,8 +122,8 @@ class ProgramStore:
                 self._loaded[name] = found
             # A runtime that cannot run what it could load says so in many ways.
             except Exception:
-                self._loaded[name] = _make(path, lower)
-                result = self._loaded[name](*args, **kwargs)
+                made = self._loaded[name] = _make(path, lower)
+                result = made(*args, **kwargs)
             return result
 
         return first

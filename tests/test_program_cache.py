@@ -160,3 +160,18 @@ def test_threads_may_make_programs_at_the_same_time(tmp_path):
     assert [program(VALUES).tolist() for program in made] == [[0.0, 2.0, 4.0]] * 8
     assert jax.config.values["jax_enable_compilation_cache"] == before
     assert len(list(tmp_path.iterdir())) == 8
+
+
+def test_programs_that_are_let_go_meanwhile_are_still_returned(tmp_path):
+    """As another thread may do at any time; later they are taken from their files."""
+
+    class Forgetful(dict):
+        def __setitem__(self, name, program):
+            super().__setitem__(name, program)
+            store.release()
+
+    store, lower = ProgramStore(tmp_path), Counted()
+    store._loaded = Forgetful()
+    for _ in range(2):
+        assert store.fetch("of one", lower)(VALUES).tolist() == [0.0, 2.0, 4.0]
+    assert lower.times == 1

@@ -94,9 +94,9 @@ def _cut(problem: CellRows, found: Robust) -> _Cut:
 def set_aside(columns: jax.Array, response: jax.Array, cell: jax.Array, num_cells: int) -> LocalFit:
     """Fit every cell robustly and set aside the rows that lie far from their fit.
 
-    Four steps of Huber's weights, three of bisquare weights, then least squares on what lies within
-    five scales. Nothing of it runs where the plain fits leave no row far away. Of many rows a
-    sample at even steps tells the scales and what is far.
+    Robust fits, then least squares on what lies within five scales. Nothing of it runs where the
+    plain fits leave no row far away. Of many rows a sample at even steps tells the scales and what
+    is far.
 
     Args:
       columns: ``(d, n)`` local directions ``[1, axis, physics]``.

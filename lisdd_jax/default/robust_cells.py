@@ -69,7 +69,7 @@ class CellRows(NamedTuple):
 
     def residual(self, coefficients: jax.Array) -> jax.Array:
         """Residuals ``(n,)`` of ``coefficients (d, K)``."""
-        # Column by column: a gather_cells of whole rows costs several times as much.
+        # Column by column: a gather of whole rows costs several times as much.
         each = zip(self.columns, coefficients, strict=True)
         outside = jnp.zeros(1, self.response.dtype)
         fitted = sum(column * jnp.append(own, outside)[self.cell] for column, own in each)
