@@ -63,7 +63,10 @@ FINDINGS = {
         verdict=Verdict.NO_CLEAN_REGIME, exact=-300.0, law_scatter=np.array(2.0), **QUIET
     ),
     "two laws": searched(verdict=Verdict.AMBIGUOUS_REGIME, rival=TWO_LAWS),
-    "larger part": searched(verdict=Verdict.AMBIGUOUS_REGIME),
+    "larger part": with_regions(
+        searched(verdict=Verdict.AMBIGUOUS_REGIME), count=np.array([9000, 0], np.int32)
+    ),
+    "few parts": searched(verdict=Verdict.AMBIGUOUS_REGIME),
     "no usable term": with_form(
         searched(verdict=Verdict.NOT_IDENTIFIABLE), status=np.int32(Status.NO_USABLE_TERMS)
     ),

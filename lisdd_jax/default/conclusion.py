@@ -132,12 +132,13 @@ def _judge(
     change = xp.sqrt(exact.statistic * depend.wide * survey.variance / num_rows)
     slight = xp.maximum(outcome.SLIGHT * spread, state.negligible)
     clean_rows = xp.where(place.clean, fits.num_rows, 0.0).sum()
+    enough = state.look.cells.num >= FEWEST_CELLS
     two_laws = (share >= outcome.TWO_LAWS) | (place.other_rows > outcome.OTHERS * clean_rows)
     units = num_rows / (depend.rows * fits.present.sum().astype(depend.rows.dtype))
     few = (depend.rows > 1) & (units < outcome.INDEPENDENT)
     return outcome.decide(
         outcome.Grounds(
-            enough=state.look.cells.num >= FEWEST_CELLS,
+            enough=enough,
             exact=exact.log_p_value >= xp.log(task.config.alpha),
             certified=stands.certified,
             everywhere=everywhere.wins & (stands.certified | (everywhere.gain >= exact.statistic)),
@@ -145,7 +146,8 @@ def _judge(
             slight=xp.maximum(size, change) <= slight,
             doubtful=depend.strong | few,
             untold=depend.untold & (exact.independent < xp.log(task.config.alpha)),
-            two_laws=two_laws & ~xp.any(state.look.trusted & fits.present),
+            # Of so few cells any part may be the law.
+            two_laws=(two_laws | ~enough) & ~xp.any(state.look.trusted & fits.present),
             usable=xp.any(form.usable & stands.present),
         )
     )

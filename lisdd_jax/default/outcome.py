@@ -178,7 +178,7 @@ class Grounds(NamedTuple):
       slight: it is wrong by next to nothing of what it explains.
       doubtful: dependence leaves too few independent cells.
       untold: the law is rejected but for a dependence that cannot be told from a misfit.
-      two_laws: another law explains rows about as many.
+      two_laws: another law explains rows about as many, or nobody can tell the law's part.
       usable: some region has a support that could be judged.
     """
 
@@ -200,8 +200,8 @@ def decide(grounds: Grounds) -> Any:
     found = grounds
     inexact = ~found.exact & ~found.slight
     reasons = (
-        (~found.enough & ~found.exact, Verdict.NO_CLEAN_REGIME),
-        (~found.enough, Verdict.INSUFFICIENT_DATA),
+        (~found.enough & ~found.exact & ~found.certified, Verdict.NO_CLEAN_REGIME),
+        (~found.enough & ~found.certified, Verdict.INSUFFICIENT_DATA),
         (found.everywhere & (found.certified | inexact), Verdict.NO_CLEAN_REGIME),
         (found.certified & found.doubtful, Verdict.NOT_CERTIFIED),
         (found.certified & found.two_laws, Verdict.AMBIGUOUS_REGIME),

@@ -131,7 +131,13 @@ def _laws(summary: Summary) -> Iterator[str]:
     if summary.verdict != "ambiguous_regime":
         return
     if not found.rival_share > 0:
-        yield "a part of the axis with more rows than the law has follows one law of its own"
+        larger = 2 * sum(region.count for region in summary.regions) > summary.rows.used
+        yield (
+            "a part of the axis with more rows than the law has follows one law of its own"
+            if larger
+            else f"along {summary.axis} fewer than four parts can be told apart, of which any may"
+            " follow the law"
+        )
         return
     share = found.rival_share / (1 + found.rival_share)
     yield (

@@ -108,6 +108,18 @@ def test_two_laws_are_told_with_their_numbers_and_trusted_rows_decide():
     assert data.overlap(found, table.axis, table.axis >= 4) > 0.9
 
 
+def test_of_three_places_any_may_be_the_law_and_trusted_rows_decide():
+    table = data.straight(3, data.step(2.0, 7))
+    table = table._replace(axis=np.where(table.axis < 3.5, 0.0, np.where(table.axis < 7, 1.0, 2.0)))
+    found = data.run(table)
+    assert found.verdict == Verdict.AMBIGUOUS_REGIME
+    assert bool(found.place.certified)
+    found = data.run(table, trusted=table.axis == 1)
+    assert found.verdict == Verdict.DISCREPANCY
+    np.testing.assert_allclose(found.coefficients, [1.0, 2.0, -1.0], atol=0.5)
+    assert data.overlap(found, table.axis, table.axis == 2) == 1
+
+
 @pytest.mark.parametrize("term", ["square", "sine"])
 def test_a_term_that_acts_everywhere_is_not_local(term):
     fault = {"square": lambda z, x: 0.15 * z**2, "sine": lambda z, x: 2 * np.sin(z)}[term]

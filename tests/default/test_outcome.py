@@ -20,7 +20,7 @@ LAW = Physics(THETA[:2], np.array([[0.02, 0.004], [0.004, 0.03]]), np.bool_(True
 def expected_verdict(ground):
     """Section 3.11, read from top to bottom."""
     rejected = not ground.exact and not ground.slight
-    if not ground.enough:
+    if not ground.enough and not ground.certified:
         return Verdict.INSUFFICIENT_DATA if ground.exact else Verdict.NO_CLEAN_REGIME
     if ground.everywhere and (ground.certified or rejected):
         return Verdict.NO_CLEAN_REGIME
