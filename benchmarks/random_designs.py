@@ -1,19 +1,21 @@
 """Verdicts of the default method on designs that nobody has chosen.
 
 Run ``python benchmarks/random_designs.py [--designs 200] [--replications 20] [--seed 1] [--single]
-[--json FILE]``. A design is drawn by ``default_rng([seed, design])``: rows, axis, physics columns
-and their sizes, a library, noise, a fault or none with its place and size, units, and blocks,
-trusted rows or noise scales that are given. Its data sets are drawn by ``default_rng([seed, design,
-i])`` with key ``i``. Printed are shares by kind of fault, each the mean over designs, and the
-designs that stand out. *Certified*: a place is, and the verdict is DISCREPANCY or
-AMBIGUOUS_REGIME; *right*: certified, and regions and truth share 0.7 of their rows; *wrong*: less
-than 0.3 of them; *coverage*: of 95 % intervals of the physics.
+[--everywhere] [--json FILE]``. A design is drawn by ``default_rng([seed, design])``: rows, axis,
+physics columns and their sizes, a library, noise, a fault or none with its place and size, units,
+and blocks, trusted rows or noise scales that are given. Its data sets are drawn by
+``default_rng([seed, design, i])`` with key ``i``. Printed are shares by kind of fault, each the
+mean over designs, and the designs that stand out. *Certified*: a place is, and the verdict is
+DISCREPANCY or AMBIGUOUS_REGIME; *right*: certified, and regions and truth share 0.7 of their rows;
+*wrong*: less than 0.3 of them; *coverage*: of 95 % intervals of the physics. With ``--everywhere``
+the physics lacks something on all rows, a term of the library or a wave along the axis that it does
+not hold: then *discrepancy*, the share of that verdict, are wrong answers.
 """
 
 import argparse
 import collections
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +37,7 @@ class Rows(NamedTuple):
     covariate: Array
 
 
-SHARES = ("certified", "right", "wrong", "coverage", "clean")
+SHARES = ("certified", "discrepancy", "right", "wrong", "coverage", "clean")
 NUM_ROWS = (60, 120, 250, 600, 1500, 4000)
 AXES: dict[str, Callable[[Random, int], Array]] = {
     "uniform": lambda rng, n: rng.random(n),
@@ -131,7 +133,14 @@ def _hidden(rows: Rows, inside: Array, term: Array) -> tuple[Array, Array]:
     return inside * np.sin(np.pi * (rows.axis - low) / max(high - low, 1e-300)), inside
 
 
-FAULTS: dict[str, Callable[[Rows, Array, Array], tuple[Array, Array]]] = {
+def _wave(rows: Rows, inside: Array, term: Array) -> tuple[Array, Array]:
+    """A half to one and a half periods, by the place that the design has drawn."""
+    periods = 0.5 + np.mean(rows.share[inside])
+    return np.sin(2 * np.pi * periods * rows.share + 1), np.ones(len(rows.axis), bool)
+
+
+Fault = Callable[[Rows, Array, Array], tuple[Array, Array]]
+LOCAL: dict[str, Fault] = {
     "none": lambda rows, inside, term: (0.0 * rows.axis, np.zeros(len(rows.axis), bool)),
     "step": lambda rows, inside, term: (inside.astype(float), inside),
     "slope": _slope,
@@ -140,6 +149,11 @@ FAULTS: dict[str, Callable[[Rows, Array, Array], tuple[Array, Array]]] = {
     "bump": _hidden,
     "term": lambda rows, inside, term: (inside * term, inside),
 }
+EVERYWHERE: dict[str, Fault] = {
+    "term on all rows": lambda rows, inside, term: (term, np.ones(len(term), bool)),
+    "wave": _wave,
+}
+FAULTS = LOCAL | EVERYWHERE
 
 
 class Design(NamedTuple):
@@ -159,8 +173,8 @@ class Design(NamedTuple):
     given: str
 
 
-def draw_design(seed: int, number: int) -> Design:
-    """The design of a number."""
+def draw_design(seed: int, number: int, faults: Iterable[str]) -> Design:
+    """The design of a number, with one of the faults."""
     rng = np.random.default_rng([seed, number])
 
     def some(names: Any, low: int, high: int) -> tuple[str, ...]:
@@ -176,7 +190,7 @@ def draw_design(seed: int, number: int) -> Design:
         sizes=tuple((10 ** rng.uniform(-2, 2, len(COLUMNS))).tolist()),
         terms=some(TERMS, 2, 12),
         noise=str(rng.choice(list(NOISES))),
-        fault=str(rng.choice(["none", "none", *FAULTS])),
+        fault=str(rng.choice(list(faults))),
         size=float(rng.choice([2.0, 3.0, 5.0])),
         place=(low, low + float(width)),
         units=tuple((10 ** rng.uniform(-3, 3, 2)).tolist()),
@@ -239,7 +253,8 @@ def count(problem: Problem, key: jax.Array) -> dict[str, Any]:
     verdict = Verdict(int(found.verdict))
     placed = bool(found.place.certified)
     certified = placed and verdict in (Verdict.DISCREPANCY, Verdict.AMBIGUOUS_REGIME)
-    shares = (certified, certified and overlap >= 0.7, certified and overlap < 0.3)
+    alone = verdict == Verdict.DISCREPANCY
+    shares = (certified, alone, certified and overlap >= 0.7, certified and overlap < 0.3)
     shares = (*shares, np.mean(off <= 1.96 * error), verdict == Verdict.CLEAN)
     return {**dict(zip(SHARES, shares, strict=True)), "verdict": verdict.name}
 
@@ -257,6 +272,8 @@ def run(design: Design, seed: int, replications: int) -> dict[str, Any]:
 
 def stands_out(row: dict[str, Any]) -> bool:
     """Whether a design has errors that chance hardly gives in twenty data sets."""
+    if row["fault"] in EVERYWHERE:
+        return row["discrepancy"] > 0.3
     sound = row["fault"] == "none"
     erred = row["certified"] > 0.15 or row["clean"] < 0.75 if sound else row["wrong"] > 0.15
     return erred or row["coverage"] < 0.8
@@ -281,12 +298,14 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--single", action="store_true", help="in single precision")
+    parser.add_argument("--everywhere", action="store_true", help="wrong on all rows")
     parser.add_argument("--json", type=Path, help="every design, a line each")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", not options.single)
-    rows = []
+    rows, faults = [], EVERYWHERE if options.everywhere else ("none", "none", *LOCAL)
     for number in range(options.designs):
-        rows.append(run(draw_design(options.seed, number), options.seed, options.replications))
+        design = draw_design(options.seed, number, faults)
+        rows.append(run(design, options.seed, options.replications))
         if options.json is not None:
             with options.json.open("a") as file:
                 print(json.dumps(rows[-1]), file=file)

@@ -132,9 +132,10 @@ class TestPlaces:
         assert found("meter_flat").verdict == "clean"
 
     def test_the_temperature_of_the_earth(self, found):
-        """Half of the years before the kink, half behind it: nobody but the user can choose."""
+        """No place for a constant: it rose before the kink too, if by less."""
         result = found("gistemp")
-        assert result.verdict == "ambiguous_regime"
+        assert result.verdict == "no_clean_regime"
+        assert "lacks a curve, which acts all along year" in repr(result)
         assert result.regions["lower"].item() == pytest.approx(1974.6, abs=2.6)
 
     def test_a_kink_among_sixteen_rows(self, found):

@@ -53,6 +53,7 @@ FINDINGS = {
     "everywhere": searched(
         verdict=Verdict.NO_CLEAN_REGIME, everywhere=np.array([True, False, False])
     ),
+    "a curve": searched(verdict=Verdict.NO_CLEAN_REGIME),
     "everywhere, no place": searched(
         verdict=Verdict.NO_CLEAN_REGIME,
         exact=-30.0,

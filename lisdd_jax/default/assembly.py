@@ -211,7 +211,7 @@ def assemble(found: Findings, units: Units, num_rows: Any, config: Config) -> re
     table = xp.asarray(supports(num_terms, config.max_terms))
     assert sizes(num_terms, config.max_terms).size == len(table)
     verdict = results.verdict_unless_failed(found.status, found.verdict)
-    acts = found.everywhere.wins & (verdict == int(results.Verdict.NO_CLEAN_REGIME))
+    acts = found.everywhere.named & (verdict == int(results.Verdict.NO_CLEAN_REGIME))
     return results.Diagnosis(
         coefficients=shown(units.law(found.law.theta)),
         covariance=shown(units.law_covariance(found.law.covariance)),

@@ -112,33 +112,48 @@ def _share_of_rival(task: Task, stands: Standing, settled: Settled) -> Any:
     return xp.where(stands.certified & (place.rival_gap < regions.RIVAL), share, 0.0)
 
 
+def _has_rival(task: Task, stands: Standing, settled: Settled, share: Any) -> Any:
+    """Whether nobody but the user can say which rows follow the law.
+
+    Of fewer than four cells any may be the law's. One region may be far larger than the law beside
+    it, of which rows speak on one side; a law between regions that are is where two curves meet.
+    """
+    place, num_rows = task.survey.place, task.survey.fits.num_rows
+    xp = namespace(num_rows)
+    clean_rows = xp.where(place.clean, num_rows, 0.0).sum()
+    inside = settled.num_rows.astype(num_rows.dtype)
+    outside = num_rows.sum() - inside.sum()
+    narrow = (stands.present.sum() > 1) & (inside.max() > outcome.OTHERS * outside)
+    two_laws = (share >= outcome.TWO_LAWS) | (place.other_rows > outcome.OTHERS * clean_rows)
+    few = task.state.look.cells.num < FEWEST_CELLS
+    told = xp.any(task.state.look.trusted & task.survey.fits.present)
+    return (two_laws | narrow | few) & ~told
+
+
 def _judge(
     task: Task,
     exact: ExactnessTest,
     stands: Standing,
     form: ChosenForm,
     everywhere: Everywhere,
-    share: Any,
+    rival: Any,
     size: Any,
 ) -> Any:
     """The verdict."""
     survey, state = task.survey, task.state
     xp = namespace(survey.variance)
-    place, fits, depend = survey.place, survey.fits, state.look.dependence
+    fits, depend = survey.fits, state.look.dependence
     initial = to_host(task.live.initial) / to_host(task.live.unit)
     spread = outcome.explained_spread(survey.gram, initial + stands.theta, task.layout)
     num_rows = xp.maximum(fits.num_rows.sum(), 1)
     # Root mean square over all rows of the change of the law that looked worst.
     change = xp.sqrt(exact.statistic * depend.wide * survey.variance / num_rows)
     slight = xp.maximum(outcome.SLIGHT * spread, state.negligible)
-    clean_rows = xp.where(place.clean, fits.num_rows, 0.0).sum()
-    enough = state.look.cells.num >= FEWEST_CELLS
-    two_laws = (share >= outcome.TWO_LAWS) | (place.other_rows > outcome.OTHERS * clean_rows)
     units = num_rows / (depend.rows * fits.present.sum().astype(depend.rows.dtype))
     few = (depend.rows > 1) & (units < outcome.INDEPENDENT)
     return outcome.decide(
         outcome.Grounds(
-            enough=enough,
+            enough=state.look.cells.num >= FEWEST_CELLS,
             exact=exact.log_p_value >= xp.log(task.config.alpha),
             certified=stands.certified,
             everywhere=everywhere.wins & (stands.certified | (everywhere.gain >= exact.statistic)),
@@ -146,8 +161,7 @@ def _judge(
             slight=xp.maximum(size, change) <= slight,
             doubtful=depend.strong | few,
             untold=depend.untold & (exact.independent < xp.log(task.config.alpha)),
-            # Of so few cells any part may be the law.
-            two_laws=(two_laws | ~enough) & ~xp.any(state.look.trusted & fits.present),
+            two_laws=rival,
             usable=xp.any(form.usable & stands.present),
         )
     )
@@ -192,7 +206,15 @@ def _explain(
     return _Explained(
         terms=outcome.fit_terms(final.regions, form, present, law, variance, inflation, *columns),
         everywhere=act_everywhere(
-            final.regions, _weigh_all(task), form, law.theta, present, ends, widened, *columns
+            final.regions,
+            final.curved,
+            _weigh_all(task),
+            form,
+            law.theta,
+            present,
+            ends,
+            widened,
+            *columns,
         ),
         chosen=chosen,
         tests=certificate.held_out(
@@ -228,6 +250,7 @@ def conclude(
         final.map_all, final.map_law, final.map_rows[:, 1], law.theta, floor, task.layout
     )
     share = _share_of_rival(task, stands, settled)
+    rival = _has_rival(task, stands, settled, share)
     size = regions.size_of_scatter(survey.fits, stands.scatter)
     tails = log_tails(*explained.tests, mapped.misfit, mapped.own_noise, mapped.louder)
     status = first_failure(
@@ -256,7 +279,7 @@ def conclude(
         tests=explained.tests,
         log_p=to_host(tails),
         supports=explained.chosen,
-        verdict=_judge(task, exact, stands, form, explained.everywhere, share, size),
+        verdict=_judge(task, exact, stands, form, explained.everywhere, rival, size),
         status=status,
     )
     num_rows = to_host(task.live.num_rows)

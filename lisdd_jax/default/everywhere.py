@@ -1,4 +1,9 @@
-"""Does a term act on all rows, rather than in the regions? (docs/method.md, section 3.8)."""
+"""Does a term act on all rows, rather than in the regions? (docs/method.md, section 3.8).
+
+References:
+  Ramsey (1969), Tests for specification errors in classical linear least-squares regression
+  analysis, Journal of the Royal Statistical Society B 31.
+"""
 
 from typing import Any, NamedTuple
 
@@ -14,24 +19,31 @@ _HELD_OUT = 3.0
 """Noise variances, per coefficient, by which held-out sums of two folds exceed the residual sum of
 all rows on average over folds: two for being fitted on a half, one for degrees of freedom."""
 
+_CURVE = 4.0
+"""Prices of a term that a curve of all columns must save outside of one region: where laws hold
+nearly, as measured ones do, it saves up to two."""
+
 
 class Everywhere(NamedTuple):
-    """Terms that act on all rows, against terms that act in the regions.
+    """What acts on all rows, against terms that act in the regions.
 
     Attributes:
-      wins: bool, a support acting everywhere predicts held-out rows as well as the regions do, or
-        saves something where there is none.
-      support: int, that support.
+      wins: bool, something that acts everywhere predicts held-out rows as well as the regions do,
+        or saves something where there is none.
+      named: bool, a support does, not only a curve of many columns.
+      support: int, the best one.
       gain: noise variances that it saves against the law alone where there is no region; else 0.
     """
 
     wins: Any
+    named: Any
     support: Any
     gain: Any
 
 
 def act_everywhere(
     sums: Sums,
+    curved: Any,
     whole: Any,
     form: ChosenForm,
     theta: Any,
@@ -46,12 +58,20 @@ def act_everywhere(
     Terms act everywhere where they predict all rows as well as the law and the regions do, and
     where the rows outside need them: there they must predict better than the law alone by ``log n``
     variances per term. Regions with several ends imitate a term that acts everywhere piece by
-    piece, so each further end pays ``log n``, and then the rows outside need not show it: it is
-    enough that they are not predicted worse by as much. Without regions terms must save three
-    variances each, weighted by the cells' own noise.
+    piece, so each further end pays ``log n``. Beside these, and where the regions hold most of the
+    rows, those outside need not show it: it is enough that they are not predicted worse by as much.
+    Without regions terms must save three variances each, weighted by the cells' own noise.
+
+    The library may hold no such support, though the law bends everywhere. So all its terms are
+    tried together in the same way, with the axis, its square and its cube, and then with products
+    of axis and physics and the square of the prediction (Ramsey 1969) too; what so many columns
+    cost is in their held-out errors, and rows outside must not be predicted worse at all. Rows over
+    which a deviation begins gradually are not asked: they have a part in it.
 
     Args:
       sums: of the regions and outside.
+      curved: ``(2, 2, m', m')`` of the regions together and outside, but for gradual onsets, with
+        columns of curves (``final_sums.Final``).
       whole: ``(m, m)`` sums of all rows, weighted by one over the noise variance.
       form: what was chosen for the regions.
       theta: ``(p,)`` the law.
@@ -64,9 +84,15 @@ def act_everywhere(
     xp = namespace(variance)
     place, used = term_places(layout.num_terms, max_terms)
     physics = np.arange(layout.num_directions)[layout.physics]
-    outside = cross_fit(sums.gram[-1], physics[None], np.ones((1, len(physics)), bool))[0]
     own = error_of_form(about_law(sums.gram[:-1], theta, layout), form, layout, max_terms)
-    local = outside + xp.where(present, own, 0.0).sum()
+    own = xp.where(present, own, 0.0).sum()
+    further = xp.maximum(num_ends - 1, 0).astype(own.dtype)
+    count = sums.num_rows.sum(-1)
+    excused = (further > 0) | (count[:-1].sum() > count[-1])
+    local, sharp = (
+        _WithRegions(own, _predict_by_law(gram[-1], physics), further, excused)
+        for gram in (sums.gram, curved)
+    )
     fitted = _fit_everywhere(sums.gram, whole, physics, place + layout.num_directions, used)
     lengths = xp.asarray(used.sum(-1), variance.dtype)
     some = xp.any(present)
@@ -75,13 +101,65 @@ def act_everywhere(
     errors = xp.where(fitted.allowed, xp.where(some, fitted.held_out, -saved), xp.inf)
     best = xp.argmin(errors)
     price = xp.log(xp.maximum(sums.num_rows.sum(), 2)) * variance
-    further = xp.maximum(num_ends - 1, 0).astype(variance.dtype)
-    saves = outside - fitted.outside[best]
     limit = lengths[best] * price
-    shown = (saves > limit) | ((further > 0) & (saves > -limit))
-    predicts = (errors[best] < local + price * further) & shown
+    named = _rivals(local, errors[best], fitted.outside[best], price, limit, limit)
+    curves = _rivals(sharp, *_fit_curves(curved, layout), price, _CURVE * price, 0.0)
     gain = xp.where(some, 0.0, -errors[best])
-    return Everywhere(xp.where(some, predicts, gain > 0), best, gain)
+    named = xp.where(some, named, gain > 0)
+    return Everywhere(named | (some & xp.any(curves)), named, best, gain)
+
+
+class _WithRegions(NamedTuple):
+    """How well the law and the regions predict.
+
+    Attributes:
+      inside, outside: held-out sums of squares of the regions, and of the rows outside by a law of
+        theirs.
+      further: ends beyond the first.
+      excused: bool, the rows outside need not show what acts on all of them.
+    """
+
+    inside: Any
+    outside: Any
+    further: Any
+    excused: Any
+
+
+def _predict_by_law(gram: Any, physics: Any) -> Any:
+    """Held-out sum of squares of rows, in two folds, by a law of their own."""
+    return cross_fit(gram, physics[None], np.ones((1, len(physics)), bool))[0]
+
+
+def _rivals(
+    local: _WithRegions, error: Any, outside: Any, price: Any, asked: Any, allowed: Any
+) -> Any:
+    """Whether what acts on all rows, with held-out errors of all and of those outside, does as well
+    as the regions.
+
+    Args:
+      local: what they reach.
+      error, outside: held-out errors.
+      price: of an end.
+      asked: what rows outside must save, and ``allowed`` what they may lose where they are excused.
+    """
+    saves = local.outside - outside
+    shown = (saves > asked) | (local.excused & (saves > -allowed))
+    return (error < local.inside + local.outside + price * local.further) & shown
+
+
+def _fit_curves(curved: Any, layout: ColumnLayout) -> tuple[Any, Any]:
+    """Held-out errors ``(2,)`` of all rows and of those outside, of curves along the axis, and of
+    those in the physics too."""
+    size = curved.shape[-1] - 1
+    columns = np.broadcast_to(np.arange(size), (2, size))
+    used = np.ones((2, size), bool)
+    used[0, layout.size + 1 :] = False
+    folds = curved.sum(0)
+    coefficients, _ = fit_supports(folds, columns, used)
+    every, outside = (
+        residual_sums(part[::-1], columns, coefficients).sum(0) for part in (folds, curved[-1])
+    )
+    return every, outside
 
 
 class _FittedEverywhere(NamedTuple):

@@ -25,6 +25,9 @@ class Final(NamedTuple):
     Attributes:
       law: over the rows of the law.
       regions, weighted: over the regions and outside, plain and weighted by the cells' noise.
+      curved: ``(2, 2, m', m')`` over the rows in regions and outside but for gradual onsets, in two
+        folds, with more columns before the response: the axis squared and cubed, its products with
+        the physics, and the square of what the law predicts.
       map_all, map_law: ``(R_map, m', m')`` per cell of the map, of ``[1, axis, physics,
         residual]``, over all kept rows and over those of the law.
       map_rows: ``(R_map, 4)`` rows of a cell: in use, kept, of the law, in the regions.
@@ -33,9 +36,30 @@ class Final(NamedTuple):
     law: LawSums
     regions: Sums
     weighted: Sums
+    curved: jax.Array
     map_all: jax.Array
     map_law: jax.Array
     map_rows: jax.Array
+
+
+def _with_curves(columns: jax.Array, law: jax.Array, layout: ColumnLayout) -> jax.Array:
+    """Columns ``(m, n)`` with those that ``law (p,)`` would bend along before the response."""
+    one, axis = columns[:2]
+    # Weights of the rows are in every column: a product has them once.
+    weight = jnp.where(one > 0, one, 1.0)
+    place, physics = axis / weight, columns[layout.physics]
+    predicted = law @ physics
+    bent = [axis * place, axis * place**2, *(place[None] * physics), predicted**2 / weight]
+    return jnp.concatenate([columns[:-1], jnp.stack(bent), columns[-1:]])
+
+
+def _in_onsets(axis: jax.Array, settled: Settled) -> jax.Array:
+    """Rows ``(n,)`` outside of regions over which a deviation begins gradually."""
+    lower, upper = settled.lower[:, None], settled.upper[:, None]
+    before, after = settled.softness[:, :, None]
+    place = axis[None]
+    begins = (place >= lower - before) & (place < lower)
+    return jnp.any(begins | ((place >= upper) & (place < upper + after)), axis=0)
 
 
 @compiled(static_argnames=("layout", "num_map"))
@@ -84,10 +108,15 @@ def sum_final(
     groups = jnp.stack([cell < MOST_CELLS, kept, settled.law, settled.slot < most], axis=1).astype(
         response.dtype
     )
+    bent = _with_curves(rows.columns, rows.initial / rows.unit + theta, layout)
+    outside = (settled.slot == most).astype(jnp.int32)
+    half = jnp.where(kept & ~_in_onsets(rows.axis, settled), 2 * outside + rows.fold, 4)
+    curved = sum_products(bent, half, 4)
     return Final(
         law=law,
         regions=fold_sums(rows, part, most, None),
         weighted=fold_sums(rows, part, most, weight),
+        curved=curved.reshape(2, 2, *curved.shape[1:]),
         map_all=sum_products(columns, on_map, num_map),
         map_law=sum_products(columns, jnp.where(settled.law, on_map, num_map), num_map),
         map_rows=cell_sums.cell_totals(groups, rows.map_cell, num_map),

@@ -34,7 +34,7 @@ def _reasons(summary: Summary) -> Iterator[str]:
             yield words.cause(status)
     if summary.status >= FIRST_FAILURE:
         return
-    explained = summary.form_status >= FIRST_FAILURE or summary.evidence.everywhere
+    explained = summary.form_status >= FIRST_FAILURE or _bends(summary)
     if summary.verdict in _GROUNDS and not explained:
         yield _GROUNDS[summary.verdict]
     yield from _everywhere(summary)
@@ -133,7 +133,7 @@ def _laws(summary: Summary) -> Iterator[str]:
     if not found.rival_share > 0:
         larger = 2 * sum(region.count for region in summary.regions) > summary.rows.used
         yield (
-            "a part of the axis with more rows than the law has follows one law of its own"
+            "a part of the axis that deviates holds more than twice as many rows as the law"
             if larger
             else f"along {summary.axis} fewer than four parts can be told apart, of which any may"
             " follow the law"
@@ -150,15 +150,23 @@ def _numbers(estimates: Sequence[Estimate]) -> str:
     return ", ".join(f"{e.name} {numbers.short(e.coefficient)}" for e in estimates)
 
 
-def _everywhere(summary: Summary) -> Iterator[str]:
+def _bends(summary: Summary) -> bool:
+    """Whether something that acts on all rows explains why there is no clean regime."""
     found = summary.evidence
-    if found.everywhere and summary.verdict == "no_clean_regime":
-        shown = (
-            "predicts held-out rows as well as regions do"
-            if summary.regions
-            else "explains more than any change of the law in a part of them"
-        )
-        yield f"{' + '.join(found.everywhere)} on all rows {shown}"
+    return summary.verdict == "no_clean_regime" and bool(found.everywhere or found.place_certified)
+
+
+def _everywhere(summary: Summary) -> Iterator[str]:
+    if not _bends(summary):
+        return
+    terms = summary.evidence.everywhere
+    acting = " + ".join(terms) if terms else "a curve of the axis, the physics and all terms"
+    shown = (
+        "predicts held-out rows as well as regions do"
+        if summary.regions
+        else "explains more than any change of the law in a part of them"
+    )
+    yield f"{acting} on all rows {shown}"
 
 
 def _dependent(summary: Summary) -> Iterator[str]:

@@ -80,6 +80,8 @@ def headline(summary: Summary) -> str:
             terms = " and ".join(found.everywhere)
             act = "acts" if len(found.everywhere) == 1 else "act"
             return f"the physics of {name} lacks {terms}, which {act} all along {axis}"
+        case "no_clean_regime" if found.place_certified:
+            return f"the physics of {name} lacks a curve, which acts all along {axis}"
         case "no_clean_regime":
             return f"no part of {axis} supports the physics of {name} well enough to trust it there"
         case "ambiguous_regime" if found.rival_share > 0:
@@ -161,6 +163,10 @@ def _next_steps(summary: Summary) -> Iterator[str]:
         yield from _with_discrepancy(summary)
     if summary.evidence.everywhere and summary.verdict == "no_clean_regime":
         yield f"add {' and '.join(summary.evidence.everywhere)} to the physics, and run again"
+        return
+    if summary.evidence.place_certified and summary.verdict == "no_clean_regime":
+        yield "revise the physics itself (--physics, --intercept)"
+        yield "or add terms to the library that could describe the curve, and run again"
         return
     dependent = summary.verdict == "not_certified" and summary.evidence.dependent
     yield from _REMEDIES.get("dependent" if dependent else summary.verdict, ())

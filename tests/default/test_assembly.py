@@ -122,12 +122,13 @@ def findings(**changes):
             law=None,
             regions=None,
             weighted=None,
+            curved=None,
             map_all=None,
             map_law=None,
             map_rows=np.array([[20.0, 20, 20, 0], [20, 19, 5, 10], [20, 20, 12, 9], [0] * 4]),
         ),
         law=Physics(np.array([0.1, 0.2]), np.array([[0.04, 0.01], [0.01, 0.09]]), np.bool_(True)),
-        everywhere=Everywhere(np.bool_(False), np.int64(3), np.float64(0)),
+        everywhere=Everywhere(np.bool_(False), np.bool_(False), np.int64(3), np.float64(0)),
         share=np.float64(0.4),
         map=Map(np.array([0.5, 1, 2, NAN]), np.array([1.0, 2, 3, NAN]), ratio, ratio, ratio),
         tests=(
@@ -275,11 +276,13 @@ def test_evidence():
 
 def test_terms_that_act_everywhere():
     assert not assembled().everywhere.any()
-    wins = Everywhere(np.bool_(True), np.int64(3), np.float64(9))
+    wins = Everywhere(np.bool_(True), np.bool_(True), np.int64(3), np.float64(9))
     said = np.int32(Verdict.NO_CLEAN_REGIME)
     assert assembled(everywhere=wins, verdict=said).everywhere.tolist() == [True, True, False]
     # Where the verdict is another, no term is said to act everywhere.
     assert not assembled(everywhere=wins, verdict=np.int32(Verdict.CLEAN)).everywhere.any()
+    curve = wins._replace(named=np.bool_(False))
+    assert not assembled(everywhere=curve, verdict=said).everywhere.any()
 
 
 def test_nothing_found():

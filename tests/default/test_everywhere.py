@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from brute_force_default import fit, held_out_error, residual_sum
-from cell_data import THETA, assert_traced_alike
+from cell_data import THETA, assert_traced_alike, products
 from region_data import (
     BOTH,
     LAW,
@@ -21,8 +21,22 @@ from lisdd_jax.default import everywhere, form
 def act(rows, chosen, num_ends, present=BOTH):
     ends = np.int64(num_ends)
     return everywhere.act_everywhere(
-        rows.sums, whole(rows), chosen, THETA[:2], present, ends, VARIANCE, LAYOUT, 2
+        rows.sums, curved(rows), whole(rows), chosen, THETA[:2], present, ends, VARIANCE, LAYOUT, 2
     )
+
+
+def with_curves(rows):
+    """Columns with those that the law would bend along, before the response."""
+    axis, physics = rows.columns[:, 1], rows.columns[:, LAW]
+    bent = np.column_stack([axis**2, axis**3, axis[:, None] * physics, (physics @ THETA[:2]) ** 2])
+    return np.column_stack([rows.columns[:, :-1], bent, rows.columns[:, -1]])
+
+
+def curved(rows):
+    """Their products inside and outside of the regions, in two folds."""
+    columns, outside = with_curves(rows), (rows.region == rows.num_regions).astype(int)
+    gram, _ = products(columns, 2 * outside + rows.fold, 4)
+    return gram.reshape(2, 2, *gram.shape[1:])
 
 
 def whole(rows):
@@ -44,25 +58,36 @@ def loops_everywhere(rows, chosen, num_ends):
     local = law
     for r in range(rows.num_regions):
         local += error_of(rows, [r], np.flatnonzero(chosen.use[r]))
-    best = (np.inf, None, None)
-    for i, support in enumerate(SUPPORTS):
-        columns = [2, 3] + [4 + j for j in support]
-        error = there = 0.0
-        for here, other in ((0, 1), (1, 0)):
-            fitted = rows.columns[rows.fold == here]
-            weights = fit(fitted[:, columns], fitted[:, -1])[0]
-            held = rows.columns[rows.fold == other]
-            error += np.sum((held[:, -1] - held[:, columns] @ weights) ** 2)
-            held = outside[other]
-            there += np.sum((held[:, -1] - held[:, columns] @ weights) ** 2)
-        best = min(best, (error, i, there), key=lambda one: one[0])
-    error, chosen, there = best
     price = VARIANCE * np.log(len(rows.columns))
     further = max(num_ends - 1, 0)
-    predicts = error < local + price * further
-    limit = len(SUPPORTS[chosen]) * price
-    shown = law - there > (-limit if further else limit)
-    return predicts and shown, chosen
+    excused = further or sum(map(len, outside)) < len(rows.columns) / 2
+
+    def rivals(error, there, asked, allowed):
+        shown = law - there > asked or (excused and law - there > -allowed)
+        return error < local + price * further and shown
+
+    supports = [[2, 3] + [4 + j for j in support] for support in SUPPORTS]
+    best = min(range(len(supports)), key=lambda i: predicted(rows, rows.columns, supports[i])[0])
+    limit = len(SUPPORTS[best]) * price
+    named = rivals(*predicted(rows, rows.columns, supports[best]), limit, limit)
+    wide = with_curves(rows)
+    curves = [
+        rivals(*predicted(rows, wide, list(range(num))), 4 * price, 0)
+        for num in (LAYOUT.size + 1, wide.shape[1] - 1)
+    ]
+    return named or any(curves), named, best
+
+
+def predicted(rows, columns, chosen):
+    """Held-out errors of some columns fitted on all rows, of all rows and of those outside."""
+    error = there = 0.0
+    for here in range(2):
+        fitted = rows.fold == here
+        weights = fit(columns[fitted][:, chosen], columns[fitted][:, -1])[0]
+        left = (columns[:, -1] - columns[:, chosen] @ weights) ** 2
+        error += left[~fitted].sum()
+        there += left[~fitted & (rows.region == rows.num_regions)].sum()
+    return error, there
 
 
 def loops_without_regions(rows):
@@ -78,25 +103,41 @@ def loops_without_regions(rows):
 
 
 EVERYWHERE = {
-    "local": ([term(0), term(2)], None, 2, False),
-    "one local": ([term(1), nothing], None, 1, False),
-    "on all rows": ([nothing, nothing], term(1), 1, True),
-    "piece by piece": ([nothing, nothing], term(1), 4, True),
-    "outside speaks against it": ([term(1), term(1)], None, 10_000, False),
+    "local": ([term(0), term(2)], None, 2, False, False),
+    "one local": ([term(1), nothing], None, 1, False, False),
+    "on all rows": ([nothing, nothing], term(1), 1, True, True),
+    "piece by piece": ([nothing, nothing], term(1), 4, True, True),
+    "outside speaks against it": ([term(1), term(1)], None, 10_000, False, False),
+    "bent along the axis": ([nothing, nothing], lambda columns: columns[:, 1] ** 2, 1, True, False),
+    "bent piece by piece": ([nothing, nothing], lambda columns: columns[:, 1] ** 3, 4, True, False),
+    "a drift": ([nothing, nothing], lambda columns: columns[:, 1] * columns[:, 2], 1, True, False),
 }
 
 
 @pytest.mark.parametrize("name", EVERYWHERE)
 def test_terms_on_all_rows_against_terms_in_regions(name):
-    effects, acting, num_ends, wins = EVERYWHERE[name]
+    effects, acting, num_ends, wins, named = EVERYWHERE[name]
     for seed in range(4):
         rows = region_rows(seed, (60, 70, 150), effects, everywhere=acting)
         chosen = choose(rows)
         found = act(rows, chosen, num_ends)
         expected = loops_everywhere(rows, chosen, num_ends)
         assert bool(found.wins) == expected[0] == wins
-        assert found.support == expected[1]
+        assert bool(found.named) == expected[1] == named
+        assert found.support == expected[2]
         assert found.gain == 0
+
+
+def test_few_rows_outside_need_not_show_what_acts_everywhere():
+    """They cannot, where the regions hold most of the rows; of most rows it is asked."""
+    wins = []
+    for sizes in ((80, 60, 10), (20, 20, 110)):
+        rows = region_rows(0, sizes, [nothing, nothing], everywhere=term(1, 0.15))
+        chosen = choose(rows)
+        found = act(rows, chosen, 1)
+        assert (bool(found.wins), bool(found.named)) == loops_everywhere(rows, chosen, 1)[:2]
+        wins.append(bool(found.named))
+    assert wins == [True, False]
 
 
 def test_terms_on_all_rows_where_no_region_is():
@@ -109,6 +150,7 @@ def test_terms_on_all_rows_where_no_region_is():
     absent = np.zeros(2, bool)
     chosen = choose(empty, absent)
     found = act(empty, chosen, 0, absent)
+    assert bool(found.named)
     wins, support, gain = loops_without_regions(empty)
     assert bool(found.wins) == wins
     assert wins
@@ -121,10 +163,10 @@ def test_traced_alike(present):
     rows = region_rows(0, (60, 70, 150), [term(0), term(2)])
     there = np.full(2, present)
 
-    def run(sums, total, theta, there, variance):
+    def run(sums, bent, total, theta, there, variance):
         chosen = form.choose_form(sums, theta, there, variance, LAYOUT, 2, 0.15)
         return everywhere.act_everywhere(
-            sums, total, chosen, theta, there, there.sum(), variance, LAYOUT, 2
+            sums, bent, total, chosen, theta, there, there.sum(), variance, LAYOUT, 2
         )
 
-    assert_traced_alike(run, rows.sums, whole(rows), THETA[:2], there, VARIANCE)
+    assert_traced_alike(run, rows.sums, curved(rows), whole(rows), THETA[:2], there, VARIANCE)

@@ -27,11 +27,21 @@ def test_sums_of_law_regions_and_map():
         final.law.gram.sum(0), physics[:, law] @ physics[:, law].T, atol=1e-9
     )
     size = np.append(np.asarray(weights), 0.0)[cell]
+    axis, theta = columns[1], np.asarray(found.rows.initial / found.rows.unit + found.theta)
+    predicted = theta @ columns[2:5]
+    bent = np.stack([axis**2, axis**3, *(axis * columns[2:5]), predicted**2])
+    wide = np.concatenate([columns[:-1], bent, columns[-1:]])
     for half in range(2):
         own = kept & (slot == 0) & (fold == half)
         np.testing.assert_allclose(
             final.regions.gram[0, half], columns[:, own] @ columns[:, own].T, atol=1e-9
         )
+        for side, there in enumerate([slot < 4, slot == 4]):
+            own = kept & there & (fold == half)
+            np.testing.assert_allclose(
+                final.curved[side, half], wide[:, own] @ wide[:, own].T, rtol=1e-9, atol=1e-9
+            )
+        own = kept & (slot == 0) & (fold == half)
         np.testing.assert_allclose(
             final.weighted.gram[0, half],
             (columns[:, own] * size[own]) @ columns[:, own].T,
@@ -44,3 +54,35 @@ def test_sums_of_law_regions_and_map():
         np.testing.assert_allclose(final.map_all[k], short[:, own] @ short[:, own].T, atol=1e-9)
         counts = [used & (place == k), own, law & (place == k), used & (slot < 4) & (place == k)]
         np.testing.assert_array_equal(final.map_rows[k], [each.sum() for each in counts])
+
+
+def test_weights_of_rows_are_in_every_column_once():
+    """Those along which the law would bend are products of columns."""
+    found, ends = passes.stages(), settled()
+    weights = jnp.ones(MOST_CELLS)
+    share = jnp.where(jnp.arange(len(found.rows.axis)) % 2 == 0, 0.0, 1.0)
+
+    def sums(size):
+        part = found.rows._replace(columns=found.rows.columns * size[None])
+        arguments = (part, found.look, found.region, ends, found.theta, weights)
+        return sum_final(*arguments, passes.LAYOUT, NUM_MAP).curved
+
+    whole, odd, mixed = sums(jnp.ones_like(share)), sums(share), sums(0.5 + 0.5 * share)
+    np.testing.assert_allclose(mixed, 0.25 * (whole - odd) + odd, rtol=1e-9, atol=1e-9)
+
+
+def test_gradual_onsets_are_no_part_of_what_a_curve_must_explain():
+    found, ends = passes.stages(), settled()
+    soft = ends._replace(softness=ends.softness.at[0, 0].set(1.5))
+    weights = jnp.ones(MOST_CELLS)
+
+    def rows_of(ends):
+        arguments = (found.rows, found.look, found.region, ends, found.theta, weights)
+        return np.asarray(sum_final(*arguments, passes.LAYOUT, NUM_MAP).curved)[:, :, 0, 0].sum(1)
+
+    axis = np.asarray(found.rows.axis)
+    kept = np.isfinite(axis) & (np.asarray(found.region.weight) > 0)
+    lower = float(ends.lower[0])
+    sharp, gradual = rows_of(ends), rows_of(soft)
+    assert gradual[0] == sharp[0]
+    assert sharp[1] - gradual[1] == (kept & (axis >= lower - 1.5) & (axis < lower)).sum() > 0

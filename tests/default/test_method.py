@@ -128,6 +128,30 @@ def test_a_term_that_acts_everywhere_is_not_local(term):
     assert bool(found.everywhere[{"square": 2, "sine": 4}[term]])
 
 
+CURVES = {
+    "wave": (3, lambda z, x: 3 * np.sin(0.6 * z)),
+    "drift": (1, lambda z, x: 0.5 * x * z),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_a_law_that_bends_everywhere_is_not_wrong_in_a_place(name):
+    """No term of the library says how."""
+    seed, fault = CURVES[name]
+    found = data.run(data.straight(seed, fault))
+    assert bool(found.place.certified)
+    assert found.verdict == Verdict.NO_CLEAN_REGIME
+    assert not found.everywhere.any()
+
+
+def test_a_law_between_far_larger_regions_is_where_two_curves_meet():
+    found = data.run(data.straight(3, lambda z, x: np.abs(z - 5)))
+    assert found.verdict == Verdict.AMBIGUOUS_REGIME
+    inside = np.asarray(found.regions.count)
+    assert inside[2:].sum() == 0
+    assert inside.max() > 2 * (data.NUM - inside.sum()) > 0
+
+
 def test_dependence_is_named_and_blocks_take_it_into_account():
     table = data.straight(6, data.sound, num=100)
     repeated = data.Table(*(np.repeat(part, 5, axis=0) for part in table))
