@@ -112,6 +112,12 @@ def _share_of_rival(task: Task, stands: Standing, settled: Settled) -> Any:
     return xp.where(stands.certified & (place.rival_gap < regions.RIVAL), share, 0.0)
 
 
+def _is_vouched_for(task: Task) -> Any:
+    """Whether the user has said where the law holds."""
+    trusted = task.state.look.trusted & task.survey.fits.present
+    return namespace(trusted).any(trusted)
+
+
 def _has_rival(task: Task, stands: Standing, settled: Settled, share: Any) -> Any:
     """Whether nobody but the user can say which rows follow the law.
 
@@ -126,8 +132,7 @@ def _has_rival(task: Task, stands: Standing, settled: Settled, share: Any) -> An
     narrow = (stands.present.sum() > 1) & (inside.max() > outcome.OTHERS * outside)
     two_laws = (share >= outcome.TWO_LAWS) | (place.other_rows > outcome.OTHERS * clean_rows)
     few = task.state.look.cells.num < FEWEST_CELLS
-    told = xp.any(task.state.look.trusted & task.survey.fits.present)
-    return (two_laws | narrow | few) & ~told
+    return (two_laws | narrow | few) & ~_is_vouched_for(task)
 
 
 def _judge(
@@ -213,6 +218,7 @@ def _explain(
             law.theta,
             present,
             ends,
+            _is_vouched_for(task),
             widened,
             *columns,
         ),

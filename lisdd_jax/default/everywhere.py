@@ -49,6 +49,7 @@ def act_everywhere(
     theta: Any,
     present: Any,
     num_ends: Any,
+    vouched: Any,
     variance: Any,
     layout: ColumnLayout,
     max_terms: int,
@@ -77,6 +78,7 @@ def act_everywhere(
       theta: ``(p,)`` the law.
       present: ``(R,)`` bool.
       num_ends: ends that do not lie at the end of the axis.
+      vouched: bool, the law is vouched for somewhere: then nobody is excused.
       variance: of the noise.
       layout: columns.
       max_terms: largest support.
@@ -88,7 +90,7 @@ def act_everywhere(
     own = xp.where(present, own, 0.0).sum()
     further = xp.maximum(num_ends - 1, 0).astype(own.dtype)
     count = sums.num_rows.sum(-1)
-    excused = (further > 0) | (count[:-1].sum() > count[-1])
+    excused = ((further > 0) | (count[:-1].sum() > count[-1])) & ~vouched
     local, sharp = (
         _WithRegions(own, _predict_by_law(gram[-1], physics), further, excused)
         for gram in (sums.gram, curved)

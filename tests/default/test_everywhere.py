@@ -18,11 +18,10 @@ from region_data import (
 from lisdd_jax.default import everywhere, form
 
 
-def act(rows, chosen, num_ends, present=BOTH):
-    ends = np.int64(num_ends)
-    return everywhere.act_everywhere(
-        rows.sums, curved(rows), whole(rows), chosen, THETA[:2], present, ends, VARIANCE, LAYOUT, 2
-    )
+def act(rows, chosen, num_ends, present=BOTH, vouched=False):
+    sums = (rows.sums, curved(rows), whole(rows))
+    known = (np.int64(num_ends), np.bool_(vouched), VARIANCE)
+    return everywhere.act_everywhere(*sums, chosen, THETA[:2], present, *known, LAYOUT, 2)
 
 
 def with_curves(rows):
@@ -129,14 +128,16 @@ def test_terms_on_all_rows_against_terms_in_regions(name):
 
 
 def test_few_rows_outside_need_not_show_what_acts_everywhere():
-    """They cannot, where the regions hold most of the rows; of most rows it is asked."""
+    """They cannot, where the regions hold most of the rows; of most rows it is asked, and where
+    the law is vouched for."""
     wins = []
-    for sizes in ((80, 60, 10), (20, 20, 110)):
-        rows = region_rows(0, sizes, [nothing, nothing], everywhere=term(1, 0.15))
+    for sizes in ((80, 60, 40), (20, 20, 110)):
+        rows = region_rows(7, sizes, [nothing, nothing], everywhere=term(1, 0.15))
         chosen = choose(rows)
         found = act(rows, chosen, 1)
         assert (bool(found.wins), bool(found.named)) == loops_everywhere(rows, chosen, 1)[:2]
         wins.append(bool(found.named))
+        assert not act(rows, chosen, 1, vouched=True).named
     assert wins == [True, False]
 
 
@@ -166,7 +167,7 @@ def test_traced_alike(present):
     def run(sums, bent, total, theta, there, variance):
         chosen = form.choose_form(sums, theta, there, variance, LAYOUT, 2, 0.15)
         return everywhere.act_everywhere(
-            sums, bent, total, chosen, theta, there, there.sum(), variance, LAYOUT, 2
+            sums, bent, total, chosen, theta, there, there.sum(), ~there[0], variance, LAYOUT, 2
         )
 
     assert_traced_alike(run, rows.sums, curved(rows), whole(rows), THETA[:2], there, VARIANCE)
