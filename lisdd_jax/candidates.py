@@ -8,7 +8,7 @@ region receives a form of its own by holdout.
 import itertools
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +17,13 @@ from jax.tree_util import register_dataclass
 from lisdd_jax import validation
 from lisdd_jax.config import PublishedConfig, check_published
 from lisdd_jax.dataset import Dataset, check_call, prepare
-from lisdd_jax.numerics import normal_equations, order
 from lisdd_jax.numerics.precision import full_precision
-from lisdd_jax.published.evidence import CellTest, energy_test
-from lisdd_jax.published.physics import fit_physics
+from lisdd_jax.published.evidence import CellTest, energy_of_regions, predictive_test
+from lisdd_jax.published.physics import CleanRegime, fit_physics
 from lisdd_jax.published.regions import make_cells
 from lisdd_jax.results import Cells, Regions, in_interval, reaches_ends
 from lisdd_jax.statistics import holdout
-from lisdd_jax.statistics.f_tests import f_ratio, log_p_values
-from lisdd_jax.statistics.multiplicity import adjust_p_values
+from lisdd_jax.statistics.multiplicity import adjust_p_values, check_method
 from lisdd_jax.status import is_failure, nan_where
 
 SCALES = ("all", "clean")
@@ -52,50 +50,6 @@ class CandidateRegions:
     regions: Regions
     cells: Cells
     status: jax.Array
-
-
-def _energy_test(
-    residuals: jax.Array, data: Dataset, inside: jax.Array
-) -> tuple[CellTest, jax.Array]:
-    """The published test, and the scale of all residuals."""
-    scale = order.median_absolute_deviation(residuals, data.mask)
-    energy = jnp.sum(jnp.where(inside, residuals[None] ** 2, 0.0), axis=1)
-    return energy_test(energy, jnp.sum(inside, axis=1), scale), scale
-
-
-def _predictive_test(
-    residuals: jax.Array, data: Dataset, clean: jax.Array, inside: jax.Array
-) -> tuple[CellTest, jax.Array]:
-    """Every region against the clean rows outside of it, and the scale of the clean rows.
-
-    ``F = ((S_both - S_rest) / n) / (S_rest / (n_rest - p))`` with the residual sums of the physics
-    on those rows with and without the region's ``n``: exact for Gaussian noise, as it accounts for
-    the estimation of physics and scale. The statistic is ``n F``.
-    """
-    size = data.basis.shape[1]
-    columns = jnp.column_stack([data.basis, residuals])
-    rest = clean[None] & ~inside
-    rows = jnp.concatenate([rest, rest | inside, clean[None]]).astype(columns.dtype)
-    products = (columns[:, :, None] * columns[:, None, :]).reshape(len(columns), -1)
-    sums = (rows @ products).reshape(-1, size + 1, size + 1)
-    left, rank = normal_equations.left_over(
-        sums[:, :size, :size], sums[:, :size, size], sums[:, size, size]
-    )
-    without, both, clean_sum = jnp.split(left, [len(rest), 2 * len(rest)])
-    count = jnp.sum(inside, axis=1)
-    df_den = jnp.sum(rest, axis=1) - size
-    testable = (rank[: len(rest)] == size) & (df_den > 0) & (without > 0)
-    variance = without / jnp.maximum(df_den, 1).astype(without.dtype)
-    ratio = f_ratio(
-        jnp.maximum(both - without, 0.0),
-        jnp.where(testable, count, 0),
-        df_den,
-        variance=jnp.where(testable, variance, 1.0),
-    )
-    (log_p,) = log_p_values(ratio)
-    statistic = jnp.where(ratio.defined, ratio.statistic * ratio.df_num, jnp.nan)
-    freedom = jnp.maximum(jnp.sum(clean) - size, 1).astype(without.dtype)
-    return CellTest(statistic, log_p), jnp.sqrt(clean_sum[0] / freedom)
 
 
 def _select_forms(
@@ -160,39 +114,97 @@ def _declare(
     )
 
 
-@partial(jax.jit, static_argnames=("method", "scale"))
+class FittedRegions(NamedTuple):
+    """What no test of the regions changes: the physics, and rows and forms of the regions.
+
+    Attributes:
+      data: the data set.
+      regime, residuals: physics, and what it leaves.
+      ends: lower and upper ends, and whether the region is open there, ``(K,)`` each.
+      inside: ``(K, n)`` bool, rows of the regions.
+      chosen, terms: form of every region.
+    """
+
+    data: Dataset
+    regime: CleanRegime
+    residuals: jax.Array
+    ends: tuple[jax.Array, ...]
+    inside: jax.Array
+    chosen: holdout.Selection
+    terms: holdout.TermFit
+
+
+@jax.jit
 @full_precision
-def _diagnose_regions(
+def _fit_regions(
     key: jax.Array,
     arrays: dict[str, Any],
     lower: jax.Array,
     upper: jax.Array,
     config: PublishedConfig,
-    q: jax.Array,
-    method: str,
-    scale: str,
-) -> CandidateRegions:
+) -> FittedRegions:
     data, before = prepare(**arrays)
     key_start, key_forms = jax.random.split(key)
     regime, residuals = fit_physics(key_start, data, before, config)
-    failed = is_failure(regime.status)
     ends = (lower, upper, *reaches_ends(lower, upper, data.edges))
     inside = in_interval(data.axis[None], *(end[:, None] for end in ends)) & data.mask[None]
+    chosen, terms = _select_forms(key_forms, data, residuals, inside, config)
+    return FittedRegions(data, regime, residuals, ends, inside, chosen, terms)
+
+
+@partial(jax.jit, static_argnames=("method", "scale"))
+@full_precision
+def declare_regions(
+    fitted: FittedRegions, q: jax.Array, *, method: str, scale: str
+) -> CandidateRegions:
+    """Test the regions of one fit; ``q``, ``method``, ``scale`` as for ``diagnose_regions``."""
+    data, regime, residuals, inside = fitted.data, fitted.regime, fitted.residuals, fitted.inside
+    failed = is_failure(regime.status)
     if scale == "all":
-        test, noise = _energy_test(residuals, data, inside)
+        test, noise = energy_of_regions(residuals, data, inside)
     else:
-        test, noise = _predictive_test(residuals, data, data.in_cells(~regime.flagged), inside)
+        test, noise = predictive_test(residuals, data, data.in_cells(~regime.flagged), inside)
     test = CellTest(*(nan_where(failed, part) for part in test))
     adjusted = adjust_p_values(jnp.exp(test.log_p_value), method=method)
-    forms = _select_forms(key_forms, data, residuals, inside, config)
+    forms = (fitted.chosen, fitted.terms)
     return CandidateRegions(
         coefficients=regime.coefficients,
         covariance=regime.covariance,
         scale=nan_where(failed, noise),
-        regions=_declare(ends, inside, test, adjusted, adjusted <= q, *forms),
+        regions=_declare(fitted.ends, inside, test, adjusted, adjusted <= q, *forms),
         cells=make_cells(data, regime),
         status=regime.status,
     )
+
+
+def fit_regions(
+    design: Any,
+    response: Any,
+    axis: Any,
+    features: Any,
+    lower: Any,
+    upper: Any,
+    *,
+    key: jax.Array,
+    config: PublishedConfig | None = None,
+    **options: Any,
+) -> FittedRegions:
+    """Physics and forms for ``declare_regions``; ``options`` are the edges and arrays per row.
+
+    All of them are as for ``diagnose_regions``, and so is what is raised.
+    """
+    key, arrays, config = check_call(
+        key, check_published(config), design, response, axis, features, **options
+    )
+    dtype, shapes = arrays["axis"].dtype, validation.Shapes()
+    lower, upper = (
+        validation.float_array(name, ends).astype(dtype)
+        for name, ends in (("lower", lower), ("upper", upper))
+    )
+    shapes.check("lower", lower.shape, ("K",))
+    shapes.check("upper", upper.shape, ("K",))
+    _check_regions(lower, upper)
+    return _fit_regions(key, arrays, lower, upper, config)
 
 
 def diagnose_regions(
@@ -261,23 +273,16 @@ def diagnose_regions(
       Wang, Localized and identifiable discovery of model discrepancy, equation (regionp).
       Benjamini and Hochberg (1995), Controlling the false discovery rate, JRSS B 57.
     """
-    per_row = {"mask": mask, "block": block, "noise_scale": noise_scale}
-    key, arrays, config = check_call(
-        key, check_published(config), design, response, axis, features, edges=edges, **per_row
-    )
-    dtype, shapes = arrays["axis"].dtype, validation.Shapes()
-    lower, upper = (
-        validation.float_array(name, ends).astype(dtype)
-        for name, ends in (("lower", lower), ("upper", upper))
-    )
-    shapes.check("lower", lower.shape, ("K",))
-    shapes.check("upper", upper.shape, ("K",))
-    _check_regions(lower, upper)
     validation.check_number("q", q, 0.0, 1.0)
+    check_method(method)
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {SCALES}, got {scale!r}")
-    q = jnp.asarray(q, dtype)
-    return _diagnose_regions(key, arrays, lower, upper, config, q, method, scale)
+    options = {"edges": edges, "mask": mask, "block": block, "noise_scale": noise_scale}
+    fitted = fit_regions(
+        design, response, axis, features, lower, upper, key=key, config=config, **options
+    )
+    q = jnp.asarray(q, fitted.residuals.dtype)
+    return declare_regions(fitted, q, method=method, scale=scale)
 
 
 def _check_regions(lower: jax.Array, upper: jax.Array) -> None:

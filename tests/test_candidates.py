@@ -160,12 +160,12 @@ def test_a_failure_leaves_no_number() -> None:
 
 
 def test_levels_are_traced() -> None:
-    from lisdd_jax.candidates import _diagnose_regions
+    from lisdd_jax.candidates import declare_regions
 
     run(q=0.05)
-    size = _diagnose_regions._cache_size()
+    size = declare_regions._cache_size()
     run(q=0.1)
-    assert _diagnose_regions._cache_size() == size
+    assert declare_regions._cache_size() == size
 
 
 @pytest.mark.parametrize(

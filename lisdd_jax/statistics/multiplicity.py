@@ -9,6 +9,12 @@ import numpy as np
 from lisdd_jax import validation
 
 
+def check_method(method: str) -> None:
+    """Refuse a name that is no adjustment."""
+    if method not in ("bh", "by"):
+        raise ValueError(f'method must be "bh" or "by", got {method!r}')
+
+
 def adjust_p_values(p_values: Any, *, method: str) -> jax.Array:
     """Adjusted p-values; a member is declared at level ``q`` when its value is at most ``q``.
 
@@ -35,8 +41,7 @@ def adjust_p_values(p_values: Any, *, method: str) -> jax.Array:
       Benjamini and Hochberg (1995), JRSS B 57. Benjamini and Yekutieli (2001), Annals of
       Statistics 29.
     """
-    if method not in ("bh", "by"):
-        raise ValueError(f'method must be "bh" or "by", got {method!r}')
+    check_method(method)
     p_values = validation.float_array("p_values", p_values)
     validation.Shapes().check("p_values", p_values.shape, ("K",))
     missing = jnp.isnan(p_values)

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.candidates import CandidateRegions, diagnose_regions
+from lisdd_jax.candidates import CandidateRegions, declare_regions, fit_regions
 from lisdd_jax.config import PublishedConfig
 from lisdd_jax.study.experiments import scenarios
 from lisdd_jax.study.experiments.rows import Published, Row, Tables, key_of, make_row
@@ -53,21 +53,20 @@ def _evaluator(config: PublishedConfig) -> Callable[..., dict[str, jax.Array]]:
 
     def evaluate(sample: Sample, key: jax.Array, **params: Any) -> dict[str, jax.Array]:
         out: dict[str, jax.Array] = {}
+        fitted = fit_regions(
+            sample.design,
+            sample.response,
+            sample.axis,
+            sample.features,
+            lower,
+            upper,
+            key=key,
+            config=config,
+            edges=jnp.linspace(0.0, SEVERAL_END, _NUM_CELLS + 1),
+        )
         for method, scale in _SCALES.items():
-            found = diagnose_regions(
-                sample.design,
-                sample.response,
-                sample.axis,
-                sample.features,
-                lower,
-                upper,
-                key=key,
-                config=config,
-                # Forms are wanted for whatever a level declares.
-                q=1.0,
-                scale=scale,
-                edges=jnp.linspace(0.0, SEVERAL_END, _NUM_CELLS + 1),
-            )
+            # Forms are wanted for whatever a level declares.
+            found = declare_regions(fitted, jnp.ones(()), method="bh", scale=scale)
             out |= {f"{name}_{method}": value for name, value in _score(found, sample).items()}
             out["status"] = found.status
         return out
