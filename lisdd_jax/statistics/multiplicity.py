@@ -1,5 +1,6 @@
 """Several p-values at once: a family of hypotheses, and one hypothesis over several splits."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -44,12 +45,17 @@ def adjust_p_values(p_values: Any, *, method: str) -> jax.Array:
     check_method(method)
     p_values = validation.float_array("p_values", p_values)
     validation.Shapes().check("p_values", p_values.shape, ("K",))
+    if validation.is_concrete(p_values):
+        validation.check_between("p_values", np.nan_to_num(p_values), 0.0, 1.0)
+    return _adjust(p_values, method)
+
+
+@partial(jax.jit, static_argnames="method")
+def _adjust(p_values: jax.Array, method: str) -> jax.Array:
     missing = jnp.isnan(p_values)
-    validation.check_between("p_values", jnp.where(missing, 0.0, p_values), 0.0, 1.0)
-    size = p_values.shape[0]
     num = jnp.sum(~missing).astype(p_values.dtype)
     ranked = jnp.argsort(jnp.where(missing, jnp.inf, p_values))
-    ranks = jnp.arange(1, size + 1, dtype=p_values.dtype)
+    ranks = jnp.arange(1, p_values.shape[0] + 1, dtype=p_values.dtype)
     harmonic = jnp.sum(jnp.where(ranks <= num, 1 / ranks, 0.0)) if method == "by" else 1.0
     raw = jnp.where(ranks <= num, p_values[ranked] * num / ranks * harmonic, jnp.inf)
     monotone = jax.lax.cummin(raw, reverse=True)
