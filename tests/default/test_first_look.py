@@ -2,7 +2,6 @@
 
 import numpy as np
 import stages as passes
-from rows_data import NUM
 
 from lisdd_jax.default.cells import MOST_CELLS
 
@@ -39,4 +38,4 @@ def test_places_bound_the_cells():
     for k in range(int(found.look.cells.num)):
         assert found.look.places[k] == axis[cell == k].min()
     assert not bool(found.look.dependence.significant)
-    assert passes.MASK.sum() < NUM
+    assert passes.MASK.sum() < passes.NUM
