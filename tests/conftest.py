@@ -10,14 +10,15 @@ from typing import Any
 # Most of the time of the tests is compile time, which these settings of XLA cut to a fifth. What
 # they compile runs several times as slowly, so long simulations are run with XLA_FLAGS set empty.
 # The passes left out simplify loops, and cost the compiler a third of what then remains; sums in a
-# tree and loops split over the cores would take half of the time of a trimmed fit.
+# tree and loops split over the cores would take half of the time of a trimmed fit. The verifier is
+# the compiler's check of its own work between passes, and a tenth of its time.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
     "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_prefer_vector_width=128 "
     "--xla_disable_hlo_passes="
     "simplify-while-loops,while-loop-invariant-code-motion,while-loop-constant-sinking,"
-    "tree_reduction_rewriter,cpu-parallel-task-assigner",
+    "tree_reduction_rewriter,cpu-parallel-task-assigner,hlo-verifier",
 )
 
 import hypothesis
@@ -27,6 +28,8 @@ import pytest
 from lisdd_jax.numerics import memory
 from lisdd_jax.study.engine import machine, release_programs
 
+# Where in the source an operation stands is read by nobody, and costs the compiler 4 %.
+jax.config.update("jax_traceback_in_locations_limit", 0)
 jax.config.update("jax_enable_x64", True)
 # Mixed types and shapes of different rank hide mistakes; the library writes each conversion out.
 jax.config.update("jax_numpy_dtype_promotion", "strict")

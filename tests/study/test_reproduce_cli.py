@@ -22,6 +22,9 @@ from lisdd_jax.study.planning.specification import StudySpec
 GRID = "beta = [0.0, 0.2]\nwidth = [1.0]\n"
 SMALL = f"num_rows = 400\nnum_replications = 3\n[config]\nnum_starts = 5\n[grid]\n{GRID}"
 
+# Size and starts of the experiments in test_experiments, whose program E5 then shares.
+SHARED = ("--rows", "3000", "--starts", "10")
+
 
 def run(*words: str) -> Any:
     return CliRunner().invoke(app, list(words))
@@ -47,7 +50,7 @@ def test_simulate_writes_the_oscillator(tmp_path: Path) -> None:
 
 def test_reproduce_writes_tables_figures_and_a_report(tmp_path: Path) -> None:
     out = tmp_path / "results"
-    result = run("reproduce", "E5", "--replications", "2", "--rows", "2000", "--out", str(out))
+    result = run("reproduce", "E5", "--replications", "2", *SHARED, "--out", str(out))
     assert result.exit_code == 0, result.output
     content = json.loads((out / "E5.json").read_text())
     assert content["settings"]["num_replications"] == 2
