@@ -219,7 +219,8 @@ def test_numbers_that_are_none_give_nan_and_no_layer_without_its_region(small, n
 def test_extreme_widths_have_finite_derivatives(small, log_width):
     model, parameters, inputs = small
     start = changed(parameters, log_width=log_width)
-    value, slope = jax.value_and_grad(lambda p: jnp.sum(model.apply(p, inputs) ** 2))(start)
+    derive = jax.jit(jax.value_and_grad(lambda p: jnp.sum(model.apply(p, inputs) ** 2)))
+    value, slope = derive(start)
     leaves = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves((value, slope))])
     assert np.isfinite(leaves).all()
 

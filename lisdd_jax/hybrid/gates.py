@@ -19,6 +19,7 @@ def check_temperature(temperature: Any, dtype: jnp.dtype) -> jax.Array:
     return jnp.asarray(temperature, dtype)
 
 
+@jax.jit
 def step(distance: jax.Array, width: jax.Array) -> jax.Array:
     """One above zero and zero below it, logistic over ``width``; exactly so where that is zero.
 

@@ -6,6 +6,10 @@ import pytest
 from lisdd_jax.statistics.trimmed import starts
 
 NUM, SIZE, NUM_STARTS = 40, 2, 60
+MAKE_COLUMNS, ROW_TABLE, SUBSAMPLE, MAKE_STARTS = map(
+    jax.jit, (starts.make_columns, starts.row_table, starts.subsample, starts.make_starts)
+)
+DRAW = jax.jit(starts.draw, static_argnums=(1, 2, 3))
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +19,7 @@ def rows():
     # So many equal rows that some pairs determine no line.
     basis[:15] = basis[0]
     response, mask = rng.normal(size=NUM), rng.random(NUM) < 0.8
-    return basis, response, mask, starts.make_columns(*map(jnp.asarray, (basis.T, response, mask)))
+    return basis, response, mask, MAKE_COLUMNS(*map(jnp.asarray, (basis.T, response, mask)))
 
 
 def test_products_of_all_pairs_of_columns(rows):
@@ -31,16 +35,16 @@ def test_products_of_all_pairs_of_columns(rows):
 
 def test_table_lists_the_rows_in_use(rows):
     *_, mask, _ = rows
-    table, count = starts.row_table(jnp.asarray(mask))
+    table, count = ROW_TABLE(jnp.asarray(mask))
     assert int(count) == mask.sum()
     assert table[: int(count)].tolist() == np.flatnonzero(mask).tolist()
 
 
 def test_starts_run_through_as_many_rows_as_columns(rows):
     basis, response, mask, columns = rows
-    draws = starts.draw(jax.random.key(0), 0, NUM_STARTS, SIZE)
-    table, count = starts.row_table(jnp.asarray(mask))
-    solutions, good = jax.jit(starts.make_starts)(draws, columns, table, count)
+    draws = DRAW(jax.random.key(0), 0, NUM_STARTS, SIZE)
+    table, count = ROW_TABLE(jnp.asarray(mask))
+    solutions, good = MAKE_STARTS(draws, columns, table, count)
     # A pair of equal rows is drawn again.
     assert good.all()
     for solution in np.asarray(solutions):
@@ -50,20 +54,20 @@ def test_starts_run_through_as_many_rows_as_columns(rows):
 
 def test_starts_that_determine_nothing_are_given_up():
     basis, mask = np.ones((NUM, SIZE)), np.ones(NUM, bool)
-    columns = starts.make_columns(*map(jnp.asarray, (basis.T, np.arange(NUM, dtype=float), mask)))
-    draws = starts.draw(jax.random.key(0), 0, NUM_STARTS, SIZE)
-    table, count = starts.row_table(jnp.asarray(mask))
-    _, good = jax.jit(starts.make_starts)(draws, columns, table, count)
+    columns = MAKE_COLUMNS(*map(jnp.asarray, (basis.T, np.arange(NUM, dtype=float), mask)))
+    draws = DRAW(jax.random.key(0), 0, NUM_STARTS, SIZE)
+    table, count = ROW_TABLE(jnp.asarray(mask))
+    _, good = MAKE_STARTS(draws, columns, table, count)
     assert not good.any()
 
 
 def test_a_subsample_takes_one_row_of_each_stretch(rows):
     basis, _, mask, columns = rows
-    table, count = starts.row_table(jnp.asarray(mask))
+    table, count = ROW_TABLE(jnp.asarray(mask))
     used = np.flatnonzero(mask)
     for seed in range(5):
-        draws = starts.draw(jax.random.key(seed), 10, NUM_STARTS, SIZE)
-        found = starts.subsample(draws, columns, table, count)
+        draws = DRAW(jax.random.key(seed), 10, NUM_STARTS, SIZE)
+        found = SUBSAMPLE(draws, columns, table, count)
         assert found.usable.all()
         for k, value in enumerate(np.asarray(found.response)):
             (place,) = np.flatnonzero(columns.response[used] == value)
@@ -72,8 +76,8 @@ def test_a_subsample_takes_one_row_of_each_stretch(rows):
 
 def test_a_subsample_of_few_rows_is_all_of_them(rows):
     *_, mask, columns = rows
-    table, count = starts.row_table(jnp.asarray(mask))
-    draws = starts.draw(jax.random.key(0), 50, NUM_STARTS, SIZE)
-    found = starts.subsample(draws, columns, table, count)
+    table, count = ROW_TABLE(jnp.asarray(mask))
+    draws = DRAW(jax.random.key(0), 50, NUM_STARTS, SIZE)
+    found = SUBSAMPLE(draws, columns, table, count)
     assert found.usable.sum() == mask.sum()
     np.testing.assert_array_equal(found.response[found.usable], columns.response[mask])
