@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lisdd_jax.published.evidence import energy_test
+from lisdd_jax.published import evidence
+
+energy_test = jax.jit(evidence.energy_test)
 
 
 def test_energy_test_is_chi_square():
@@ -18,13 +20,13 @@ def test_energy_test_is_chi_square():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_cells_that_cannot_be_tested_are_undefined_and_not_flagged(dtype):
-    energy, count = jnp.array([0.0, 2.0, 2.0], dtype), jnp.array([0, 3, 3])
-    scale = jnp.array([1.0, 0.0, np.nan], dtype)
+    energy, count = np.array([0.0, 2.0, 2.0], dtype), np.array([0, 3, 3])
+    scale = np.array([1.0, 0.0, np.nan], dtype)
     found = energy_test(energy, count, scale)
     assert found.statistic.dtype == found.log_p_value.dtype == dtype
-    assert jnp.isnan(found.statistic).all()
-    assert jnp.isnan(found.log_p_value).all()
-    assert not (found.log_p_value < jnp.log(0.5)).any()
+    assert np.isnan(found.statistic).all()
+    assert np.isnan(found.log_p_value).all()
+    assert not (np.asarray(found.log_p_value) < np.log(0.5)).any()
 
 
 def test_a_cell_without_residual_is_clean():
@@ -33,6 +35,7 @@ def test_a_cell_without_residual_is_clean():
 
 
 def test_derivative_is_defined_in_cells_that_cannot_be_tested():
+    @jax.jit
     def total(scale):
         found = energy_test(jnp.array([0.0, 2.0]), jnp.array([0, 3]), scale)
         return jnp.where(jnp.isnan(found.log_p_value), 0.0, found.log_p_value).sum()

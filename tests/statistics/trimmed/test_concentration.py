@@ -6,6 +6,7 @@ import pytest
 from lisdd_jax.statistics.trimmed import concentration, starts
 
 NUM, KEPT = 60, 40
+MAKE_COLUMNS = jax.jit(starts.make_columns)
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def rows():
     response = basis @ [1.0, 2.0] + 0.1 * rng.normal(size=NUM)
     response[:15] += 4.0
     mask = np.arange(NUM) != 20
-    return basis, response, mask, starts.make_columns(*map(jnp.asarray, (basis.T, response, mask)))
+    return basis, response, mask, MAKE_COLUMNS(*map(jnp.asarray, (basis.T, response, mask)))
 
 
 def step(basis, response, mask, solution):
@@ -63,7 +64,7 @@ def test_convergence_ends_where_a_step_gains_nothing(rows):
 def test_rough_choices_keep_about_so_many(rows):
     *_, columns = rows
     distances = jnp.abs(columns.response)
-    picked = concentration.pick_roughly(distances, jnp.int32(KEPT), jnp.median(distances))
+    picked = jax.jit(concentration.pick_roughly)(distances, jnp.int32(KEPT), jnp.median(distances))
     kept = np.asarray(picked.weights) > 0
     assert kept.sum() + int(picked.missing) == KEPT
     assert abs(int(picked.missing)) <= 1
@@ -74,4 +75,5 @@ def test_the_best_are_the_good_ones_of_lowest_objective():
     objectives = jnp.array([3.0, 1.0, jnp.nan, 2.0, 0.5])
     candidates = concentration.Candidates(jnp.arange(5.0)[:, None], objectives, objectives)
     good = jnp.array([True, True, True, True, False])
-    assert concentration.best_of(candidates, good, 2).objective.tolist() == [1.0, 2.0]
+    best_of = jax.jit(concentration.best_of, static_argnums=2)
+    assert best_of(candidates, good, 2).objective.tolist() == [1.0, 2.0]
