@@ -59,20 +59,22 @@ def test_the_noise_of_the_rows_is_white_with_the_variance_of_the_measurements():
     np.testing.assert_allclose(covariance, np.eye(15), atol=5 * np.sqrt(2 / 3000))
 
 
-LAW = jnp.array([1.5, 0.7])
+LAW = np.array([1.5, 0.7])
 
 
 def law(times):
     """State and rates: ``u' = a cos(t) + b t`` for ``u = a sin(t) + b t^2 / 2``."""
-    state = LAW[0] * jnp.sin(times) + LAW[1] * times**2 / 2
-    return state, jnp.stack([jnp.cos(times), times], axis=1)
+    times = np.asarray(times)
+    state = LAW[0] * np.sin(times) + LAW[1] * times**2 / 2
+    return state, np.stack([np.cos(times), times], axis=1)
 
 
 def worst(rows):
     """How far the identity of the integral form is from holding, in the rows of a window."""
-    left = rows.response - rows.columns @ LAW
-    assert np.isnan(np.asarray(left)[~np.asarray(rows.mask)]).all()
-    return np.max(np.abs(np.asarray(left)[np.asarray(rows.mask)]))
+    left = np.asarray(rows.response) - np.asarray(rows.columns) @ LAW
+    mask = np.asarray(rows.mask)
+    assert np.isnan(left[~mask]).all()
+    return np.max(np.abs(left[mask]))
 
 
 def test_no_window_straddles_a_gap():

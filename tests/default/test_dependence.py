@@ -1,5 +1,6 @@
 """Correlations of neighbouring rows, and how many rows of a place count as one."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,6 +13,17 @@ NUM, CELLS = 600, 12
 CELL = np.repeat(np.arange(CELLS), NUM // CELLS).astype(np.int32)
 BOUNDS = np.append(NUM // CELLS * np.arange(CELLS), np.full(MOST_CELLS + 1 - CELLS, NUM))
 LAYOUT = SortedCells(jnp.asarray(CELL), jnp.asarray(BOUNDS, jnp.int32), jnp.int32(CELLS))
+
+share_of_record, share_of_axis, share_of_blocks, gather_blocks = map(
+    jax.jit,
+    (
+        dependence.share_of_record,
+        dependence.share_of_axis,
+        dependence.share_of_blocks,
+        dependence.gather_blocks,
+    ),
+)
+summarize_dependence = jax.jit(dependence.summarize_dependence, static_argnums=5)
 
 
 def rows_as_one(rho, cell, order):
@@ -32,13 +44,13 @@ def test_rows_that_count_as_one_are_those_of_the_covariance(rho, shuffled):
     order = np.arange(NUM)
     if shuffled:
         order = np.argsort(np.sin(np.arange(NUM) / 9), kind="stable")
-    found = dependence.share_of_record(jnp.asarray(rho), jnp.asarray(CELL), jnp.asarray(order))
+    found = share_of_record(jnp.asarray(rho), jnp.asarray(CELL), jnp.asarray(order))
     np.testing.assert_allclose(found.rows, rows_as_one(rho, CELL, order), rtol=0.05)
 
 
 def test_sharing_along_the_axis_is_that_of_a_sorted_record():
-    along = dependence.share_of_axis(jnp.asarray(0.5), jnp.asarray(float(NUM)), jnp.asarray(12.0))
-    record = dependence.share_of_record(jnp.asarray(0.5), jnp.asarray(CELL), jnp.arange(NUM))
+    along = share_of_axis(jnp.asarray(0.5), jnp.asarray(float(NUM)), jnp.asarray(12.0))
+    record = share_of_record(jnp.asarray(0.5), jnp.asarray(CELL), jnp.arange(NUM))
     np.testing.assert_allclose(along.rows, record.rows, rtol=0.15)
     assert abs(along.neighbours - record.neighbours) < 0.02
 
@@ -49,8 +61,8 @@ def test_blocks_share_what_their_pairs_do(scattered):
     if scattered:
         block = np.random.default_rng(3).permutation(block)
     likeness = 0.6
-    blocks = dependence.gather_blocks(jnp.asarray(block))
-    found = dependence.share_of_blocks(blocks, jnp.asarray(CELL), jnp.asarray(likeness))
+    blocks = gather_blocks(jnp.asarray(block))
+    found = share_of_blocks(blocks, jnp.asarray(CELL), jnp.asarray(likeness))
     pairs = (block[:, None] == block[None]) & ~np.eye(NUM, dtype=bool)
     apart = CELL[None] - CELL[:, None]
     share = np.bincount(CELL) / NUM
@@ -76,9 +88,7 @@ def test_along_a_few_cells_dependence_is_not_told_from_a_misfit(rho, num_cells, 
     sharing = dependence.Sharing(jnp.asarray(2.0), jnp.asarray(0.1))
     coarse = LAYOUT._replace(num=jnp.int32(num_cells))
     size = jnp.asarray(30.0)
-    depend = dependence.summarize_dependence(
-        found, sharing, sharing, size, jnp.asarray(0.0), blocks, coarse
-    )
+    depend = summarize_dependence(found, sharing, sharing, size, jnp.asarray(0.0), blocks, coarse)
     assert bool(depend.untold) == (rho > 0 and num_cells == 3 and not blocks)
     assert bool(depend.strong) == (rho > 0.7 and not blocks)
     assert bool(depend.significant) == (rho > 0)
