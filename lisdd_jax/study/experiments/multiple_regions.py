@@ -64,9 +64,10 @@ def _evaluator(config: PublishedConfig) -> Callable[..., dict[str, jax.Array]]:
             config=config,
             edges=jnp.linspace(0.0, SEVERAL_END, _NUM_CELLS + 1),
         )
+        level = jnp.ones((), sample.response.dtype)
         for method, scale in _SCALES.items():
             # Forms are wanted for whatever a level declares.
-            found = declare_regions(fitted, jnp.ones(()), method="bh", scale=scale)
+            found = declare_regions(fitted, level, method="bh", scale=scale)
             out |= {f"{name}_{method}": value for name, value in _score(found, sample).items()}
             out["status"] = found.status
         return out
