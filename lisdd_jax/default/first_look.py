@@ -55,7 +55,12 @@ def _quarters(cells: SortedCells) -> SortedCells:
 @compiled(static_argnames=("layout",))
 @full_precision
 def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
-    """Fit single cells robustly, measure dependence, and lay the cells of the place."""
+    """Fit single cells robustly, measure dependence, and lay the cells of the place.
+
+    Args:
+      rows: the rows, with candidate terms or without: they are not asked.
+      layout: columns.
+    """
     coarse = coarse_cells(rows.axis, rows.num_rows, layout.num_physics)
     local, shape = noise_shape.fit_weighed(rows, coarse, layout)
     found = correlations.correlate(local, coarse, rows.order)

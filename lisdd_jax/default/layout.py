@@ -34,3 +34,7 @@ class ColumnLayout:
     def size(self) -> int:
         """Number of columns, the response too."""
         return self.num_directions + self.num_terms + 1
+
+    def without_terms(self) -> "ColumnLayout":
+        """The columns but for the terms."""
+        return ColumnLayout(self.num_physics, 0)

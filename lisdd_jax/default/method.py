@@ -21,7 +21,13 @@ from lisdd_jax.default import first_look, regions, rows
 from lisdd_jax.default.conclusion import Standing, Task, conclude
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.layout import ColumnLayout
-from lisdd_jax.default.ordering import Ordered, order_known, order_rows, rounding_size
+from lisdd_jax.default.ordering import (
+    Ordered,
+    order_known,
+    order_rows,
+    rounding_size,
+    without_terms,
+)
 from lisdd_jax.default.row_noise import weigh
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.default.settling import Settled, settle
@@ -101,7 +107,8 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     config = to_host(config)
     layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
     live = order_rows(key, data, order_known(data) if known else None)
-    look = first_look.look(live if known else lax.stop_gradient(live), layout)
+    lawful = without_terms(live if known else lax.stop_gradient(live), layout)
+    look = first_look.look(lawful, layout.without_terms())
     if not known or np.any(to_host(look.exponents)):
         live = weigh(live, look.noise.relative)
     # What is searched for is discrete, and carries no derivative; final sums are of live rows.

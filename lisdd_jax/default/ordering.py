@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 
 from lisdd_jax.dataset import Dataset
+from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import medians, scaling, tolerances
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
@@ -155,3 +156,15 @@ def order_rows(key: jax.Array, data: Dataset, order: jax.Array | None = None) ->
         level=lax.stop_gradient(data.frame.response_center) / unit,
         rounding=lax.stop_gradient(rounding) / unit,
     )
+
+
+@compiled(static_argnames=("layout",))
+def without_terms(rows: Ordered, layout: ColumnLayout) -> Ordered:
+    """The rows without candidate terms: what does not ask them has one program for all libraries.
+
+    Args:
+      rows: the rows, their columns as ``layout`` says.
+      layout: columns.
+    """
+    columns = jnp.concatenate([rows.columns[: layout.num_directions], rows.columns[-1:]])
+    return rows._replace(columns=columns, term_scale=rows.term_scale[:0])

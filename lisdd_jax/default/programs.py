@@ -17,7 +17,7 @@ from lisdd_jax.default.cells import MOST_CELLS
 from lisdd_jax.default.conclusion import log_tails
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.layout import ColumnLayout
-from lisdd_jax.default.ordering import order_rows
+from lisdd_jax.default.ordering import order_rows, without_terms
 from lisdd_jax.default.settling import settle
 from lisdd_jax.statistics.f_tests import f_ratio
 
@@ -42,7 +42,8 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     use = of(config.max_regions, columns, dtype=bool)
     order = jax.ShapeDtypeStruct(data.axis.shape, jnp.int32)
     ordered = order_rows.ahead(key, data, order)
-    look = first_look.look.ahead(ordered, layout)
+    lawful = without_terms.ahead(ordered, layout)
+    look = first_look.look.ahead(lawful, layout.without_terms())
     region, _ = rows.open_regions.ahead(
         ordered, look.cells, members, flags, look.keep, cells, variance
     )
