@@ -164,8 +164,8 @@ def make_evidence(found: Findings, units: Units) -> dict[str, Any]:
     depend = look.dependence
     return {
         "place": results.Place(
-            p_value=xp.exp(-place.gain),
-            log_p_value=-place.gain,
+            p_value=xp.exp(-found.gain),
+            log_p_value=-found.gain,
             certified=found.certified,
             region_log_p_value=xp.where(xp.any(found.members, 1), -found.gains, xp.nan),
         ),

@@ -54,14 +54,17 @@ class Standing(NamedTuple):
     """What stands out from the law.
 
     Attributes:
-      certified: bool, a place does.
+      placed: bool, a place does that cells show; ``certified``, or a run too short for them.
+      gain: nats of that which does most.
       members: ``(R, K)`` bool, cells of the regions; ``present (R,)`` which there are.
       gains: ``(R,)`` nats of each.
       clean: ``(K,)`` bool, cells of the law.
       theta: ``(p,)`` the law; ``scatter`` its own.
     """
 
+    placed: Any
     certified: Any
+    gain: Any
     members: Any
     present: Any
     gains: Any
@@ -84,7 +87,7 @@ def _fit_law(
     xp = namespace(survey.variance)
     noise = survey.fits._replace(variance=survey.fits.variance / depend.rows)
     law = fit_physics(final.law, noise, stands.scatter, survey.variance, blocks, task.layout)
-    shift = xp.where(stands.certified, 0.0, exact.unnoticed)
+    shift = xp.where(stands.placed, 0.0, exact.unnoticed)
     return law._replace(covariance=law.covariance + shift)
 
 
@@ -109,7 +112,7 @@ def _share_of_rival(task: Task, stands: Standing, settled: Settled) -> Any:
         look.places,
         xp.stack([settled.lower, settled.upper]),
     )
-    return xp.where(stands.certified & (place.rival_gap < regions.RIVAL), share, 0.0)
+    return xp.where(stands.placed & (place.rival_gap < regions.RIVAL), share, 0.0)
 
 
 def _is_vouched_for(task: Task) -> Any:
@@ -272,6 +275,7 @@ def conclude(
         scatter=size,
         variance=survey.variance,
         certified=stands.certified,
+        gain=stands.gain,
         members=stands.members,
         gains=stands.gains,
         form=form,

@@ -52,7 +52,7 @@ class Findings(NamedTuple):
       look, place, exactness: of the cells.
       scatter: size of the law's scatter.
       variance: of the noise.
-      certified: bool.
+      certified: bool; ``gain`` the nats of what stands out most.
       members: ``(R, K)`` bool, cells of the regions.
       gains: ``(R,)`` nats of each.
       form, terms, settled, final: of the regions.
@@ -73,6 +73,7 @@ class Findings(NamedTuple):
     scatter: Any
     variance: Any
     certified: Any
+    gain: Any
     members: Any
     gains: Any
     form: ChosenForm

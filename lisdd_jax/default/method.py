@@ -21,6 +21,7 @@ from lisdd_jax.default import first_look, regions, rows
 from lisdd_jax.default.conclusion import Standing, Task, conclude
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.narrow_runs import NarrowRun
 from lisdd_jax.default.ordering import (
     Ordered,
     order_known,
@@ -38,8 +39,9 @@ from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import is_known, namespace, to_host
 from lisdd_jax.results import Diagnosis
 
-_NUM_PASSES = 3
-"""Places sought, each on the rows that the law of the last one keeps; the rows repeat after one."""
+_NUM_PASSES = 4
+"""Places sought, each on the rows that the law of the last one keeps; the rows repeat after one, or
+two where a narrow run is among them."""
 
 
 def _repeat_until_settled(
@@ -120,16 +122,22 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
         data = data.without_rows()
     state = Known(to_host(look), floor, config.negligible / unit)
 
-    def work(keep: jax.Array) -> tuple[Survey, jax.Array]:
+    least = -np.log(config.alpha) if known else -jnp.log(config.alpha)
+
+    def work(keep: jax.Array) -> tuple[tuple[Survey, NarrowRun], jax.Array]:
         gram, count = to_host(rows.sum_kept_rows(ordered, look.cells, keep))
         survey = survey_cells(gram, count, state, layout)
         law = (survey.place.theta, survey.place.clean)
-        return survey, rows.keep_near_law(ordered, look, *law, survey.scale, layout)
+        clean = _clean_cells(survey, config)
+        found = rows.keep_near_law(ordered, look, law, survey.scale, clean, keep, least, layout)
+        return (survey, found.run), found.keep
 
-    survey, keep, repeats = _repeat_until_settled(work, look.keep, known)
-    task = Task(live, ordered, look, keep, repeats, state, survey, layout, config)
-    stands = _take_regions(task)
-    region, settled, turned = _find_regions(task, stands)
+    (survey, run), keep, repeats = _repeat_until_settled(work, look.keep, known)
+    task = Task(
+        live, ordered, look, keep | run.rows(len(keep)), repeats, state, survey, layout, config
+    )
+    stands = _take_regions(task, run)
+    region, settled, turned = _find_regions(task, stands, run)
     stands = stands._replace(theta=turned.theta)
     task = task._replace(repeats=repeats & turned.settled)
     if not known:
@@ -142,41 +150,55 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     return conclude(task, stands, turned.form, to_host(settled), final, data, before)
 
 
-def _take_regions(task: Task) -> Standing:
-    """The regions with evidence of their own."""
+def _clean_cells(survey: Survey, config: Config) -> Any:
+    """Cells ``(K,)`` of the law: all of them, unless a place stands out."""
+    xp = namespace(survey.variance)
+    certified = -survey.place.gain < xp.log(config.alpha)
+    return xp.where(certified, survey.place.clean, survey.fits.present)
+
+
+def _take_regions(task: Task, run: NarrowRun) -> Standing:
+    """The regions with evidence of their own, and ``run``."""
     survey, look = task.survey, task.state.look
     place, fits = survey.place, survey.fits
     xp = namespace(survey.variance)
     log_alpha = xp.log(task.config.alpha)
     certified = -place.gain < log_alpha
-    members = regions.members_of_runs(
-        place.clean | ~certified, fits.present, task.config.max_regions
-    )
+    # Runs that do not stand out by themselves stay out of the law, unless nothing stands out.
+    clean = _clean_cells(survey, task.config)
+    bounds = look.cells.bounds
+    run = to_host(run)
+    narrow = (bounds[:-1] < run.stop) & (bounds[1:] > run.start)
+    members = regions.members_of_runs(clean & ~narrow, fits.present, task.config.max_regions)
     trusted = look.trusted & fits.present
     gains = regions.gain_of_regions(
         fits, place, survey.costs, trusted, members, task.layout.physics
     )
+    gains = xp.where(xp.any(members & narrow[None], 1), run.gain, gains)
     members = members & (-gains < log_alpha)[:, None]
     return Standing(
-        certified=certified,
+        placed=certified,
+        certified=certified | xp.any(narrow),
+        gain=xp.maximum(place.gain, run.gain),
         members=members,
         present=xp.any(members, -1),
         gains=gains,
-        # Runs that do not stand out by themselves stay out of the law, unless nothing stands out.
-        clean=xp.where(certified, place.clean, fits.present),
+        clean=clean & ~narrow,
         theta=xp.where(certified, place.theta, place.theta_all),
         scatter=xp.where(certified, place.scatter, place.scatter_all),
     )
 
 
-def _find_regions(task: Task, stands: Standing) -> tuple[OpenRegions, Settled, Turned]:
+def _find_regions(
+    task: Task, stands: Standing, run: NarrowRun
+) -> tuple[OpenRegions, Settled, Turned]:
     """Open the regions, find their terms and ends and the law beside them, and settle which rows
     serve what."""
     survey = task.survey
     ordered, look, layout = task.ordered, task.look, task.layout
     variance, members = survey.variance, stands.members
     region, sums = rows.open_regions(
-        ordered, look.cells, members, stands.clean, task.keep, survey.scale, variance
+        ordered, look.cells, members, stands.clean, task.keep, survey.scale, variance, run
     )
     found = find_form(ordered, region, sums, stands.theta, variance, members, layout, task.config)
     settled = settle(ordered, look, region, found.theta, found.placed, variance, layout)

@@ -1,5 +1,7 @@
 """Rows near to a law, once one is known (docs/method.md, section 3.3)."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -43,6 +45,13 @@ def _scale_about(residual: jax.Array, scale: jax.Array, cell: jax.Array) -> jax.
     return middle(*cell_sums.cell_totals(both, cell, num_cells).T)
 
 
+class NearLaw(NamedTuple):
+    """Rows to keep ``(n,)`` bool, and noise scales ``(K,)`` of cells about the law."""
+
+    keep: jax.Array
+    scale: jax.Array
+
+
 def keep_near(
     residual: jax.Array,
     local: jax.Array,
@@ -51,7 +60,7 @@ def keep_near(
     cell: jax.Array,
     num_cells: int,
     clean: jax.Array,
-) -> jax.Array:
+) -> NearLaw:
     """Rows to keep once a law is known: those near to it, in cells that obey it.
 
     Other cells keep the rows near to their own fit: judged about the law, they would lose those
@@ -67,9 +76,6 @@ def keep_near(
       cell: ``(n,)`` int.
       num_cells: static.
       clean: ``(num_cells,)`` bool, cells that obey the law.
-
-    Returns:
-      ``(n,)`` bool.
     """
     used = cell < num_cells
     scale = jnp.maximum(_scale_about(residual, scale, cell), least)
@@ -83,4 +89,4 @@ def keep_near(
     scattered = (num_far <= 2) | (num_pairs < num_far - 1)
     obeys = clean | (scattered & (own <= _OBEYS * scale))
     near = jnp.where(jnp.append(obeys, False)[cell], near, local)
-    return unless_many(near, local, cell, count)
+    return NearLaw(unless_many(near, local, cell, count), scale)

@@ -44,15 +44,16 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     ordered = order_rows.ahead(key, data, order)
     lawful = without_terms.ahead(ordered, layout)
     look = first_look.look.ahead(lawful, layout.without_terms())
+    laws = ((law, flags), cells, flags, look.keep, variance)
+    kept = rows.keep_near_law.ahead(ordered, look, *laws, layout)
     region, _ = rows.open_regions.ahead(
-        ordered, look.cells, members, flags, look.keep, cells, variance
+        ordered, look.cells, members, flags, look.keep, cells, variance, kept.run
     )
     begin = (region.spans.start, region.spans.stop)
     placed, _ = rows.move_ends.ahead(ordered, region, law, use, yes, begin, layout)
     settled = settle.ahead(ordered, look, region, law, placed, variance, layout)
     method.rounding_variance.ahead(data, ordered, look.keep)
     rows.sum_kept_rows.ahead(ordered, look.cells, look.keep)
-    rows.keep_near_law.ahead(ordered, look, law, flags, cells, layout)
     sum_final.ahead(ordered, look, region, settled, law, cells, layout, data.num_cells)
     fold, cell = (jax.eval_shape(f_ratio, *[of(num)] * 3) for num in (2, data.num_cells))
     log_tails.ahead(fold, fold, cell, cell, cell)

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.default import ends, near_law, outliers, run_sums
+from lisdd_jax.default import ends, narrow_runs, near_law, outliers, run_sums
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import Sums, about_law
 from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.narrow_runs import NarrowRun
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.run_sums import Pieces
 from lisdd_jax.default.sums import sum_products
@@ -45,23 +46,56 @@ def residual_of(rows: Ordered, theta: jax.Array, layout: ColumnLayout) -> jax.Ar
     return rows.columns[-1] - theta @ rows.columns[layout.physics]
 
 
+class KeptRows(NamedTuple):
+    """Rows that the cells are described by, and a run of others.
+
+    Attributes:
+      keep: ``(n,)`` bool, rows near to the law or to their own cell, without the run.
+      run: too short for cells to show; empty where none stands out.
+    """
+
+    keep: jax.Array
+    run: NarrowRun
+
+
 @compiled(static_argnames=("layout",))
 @full_precision
 def keep_near_law(
     rows: Ordered,
     look: FirstLook,
-    theta: jax.Array,
-    clean: jax.Array,
+    law: tuple[jax.Array, jax.Array],
     scale: jax.Array,
+    searched: jax.Array,
+    keep: jax.Array,
+    least: jax.Array,
     layout: ColumnLayout,
-) -> jax.Array:
-    """Rows to keep once a law ``theta (p,)`` is known, ``(n,)`` bool.
+) -> KeptRows:
+    """Rows to keep once a law is known.
 
-    ``clean (K,)`` are the cells that obey it, ``scale (K,)`` the cells' noise scales.
+    Args:
+      rows, look: the rows.
+      law: ``theta (p,)``, and the cells ``(K,)`` that obey it.
+      scale: ``(K,)`` the cells' noise scales.
+      searched: ``(K,)`` bool, cells in which a narrow run may lie.
+      keep: ``(n,)`` bool, rows that the law was found by.
+      least: nats from which a narrow run counts.
+      layout: columns.
     """
-    residual = residual_of(rows, theta, layout)
-    cell = look.cells.of_row
-    return near_law.keep_near(residual, look.keep, scale, look.scale, cell, MOST_CELLS, clean)
+    theta, clean = law
+    residual, cell = residual_of(rows, theta, layout), look.cells.of_row
+    given = (residual, look.keep, scale, look.scale, cell, MOST_CELLS, clean)
+    near = near_law.keep_near(*given)
+    score = narrow_runs.score_rows(
+        residual, rows.columns[0], near.scale, keep, cell, look.cells.num
+    )
+    # Beside a region rows of a cell or two are its own, which its ends will tell.
+    free = searched | (jnp.arange(MOST_CELLS, dtype=jnp.int32) >= look.cells.num)
+    edge = jnp.ones(1, bool)
+    apart = searched & jnp.append(edge, free[:-1]) & jnp.append(free[1:], edge) & ~look.trusted
+    asked = jnp.append(apart, False)[cell]
+    run = narrow_runs.find_narrow_run(score, asked, rows.possible, look.dependence.rows)
+    run = jax.tree.map(lambda part: jnp.where(run.gain > least, part, 0).astype(part.dtype), run)
+    return KeptRows(near.keep & ~run.rows(len(cell)), run)
 
 
 class OpenRegions(NamedTuple):
@@ -94,12 +128,19 @@ def open_regions(
     keep: jax.Array,
     scale: jax.Array,
     variance: jax.Array,
+    run: NarrowRun,
 ) -> tuple[OpenRegions, Sums]:
     """Runs of cells ``members (R, K)`` as regions, and the sums over their rows.
 
-    ``clean (K,)`` are the cells of the law.
+    ``clean (K,)`` are the cells of the law. A region whose cells hold the narrow ``run`` begins as
+    that.
     """
     spans = ends.spans_of_runs(members, cells)
+    narrow = (spans.start <= run.start) & (run.stop <= spans.stop) & (run.stop > run.start)
+    spans = spans._replace(
+        start=jnp.where(narrow, run.start, spans.start),
+        stop=jnp.where(narrow, run.stop, spans.stop),
+    )
     window = ends.inside(spans, spans.low, spans.high, rows.axis.shape[0])
     sound = jnp.append(clean, False)[cells.of_row] | jnp.any(window, axis=0)
     bound = outliers.CUT * medians.per_row(scale, cells.of_row)

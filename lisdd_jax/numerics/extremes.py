@@ -39,6 +39,15 @@ def running_sum(values: jax.Array) -> jax.Array:
     )
 
 
+def running_min(values: jax.Array) -> jax.Array:
+    """Smallest of the values up to each of them, ``(..., n)``."""
+    return lax.platform_dependent(
+        values,
+        cpu=partial(_by_loop, jnp.minimum, jnp.inf),
+        default=lambda values: lax.cummin(values, axis=values.ndim - 1),
+    )
+
+
 def first_max(values: jax.Array) -> jax.Array:
     """Position of the first largest value, ``(...)`` int32; 0 where there is a NaN."""
     largest = jnp.max(values, axis=-1, keepdims=True)

@@ -12,12 +12,14 @@ from lisdd_jax import dataset
 from lisdd_jax.default import first_look, ordering, rows
 from lisdd_jax.default.cells import MOST_CELLS
 from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.narrow_runs import NarrowRun
 
 LAYOUT = ColumnLayout(3, 7)
 # To so many rows a diagnosis of the other tables is padded, whose programs these then are.
 NUM = 512
 MASK = np.arange(NUM) % 9 != 4
 BAD = 11
+NO_RUN = NarrowRun(jnp.int32(0), jnp.int32(0), jnp.zeros(()))
 
 
 def table():
@@ -66,5 +68,6 @@ def stages():
         look.keep,
         scale,
         look.scale**2,
+        NO_RUN,
     )
     return Stages(ordered, look, theta, region, sums)

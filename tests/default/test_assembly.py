@@ -86,6 +86,7 @@ def findings(**changes):
         scatter=np.float64(0.05),
         variance=np.float64(0.25),
         certified=np.bool_(True),
+        gain=np.float64(9.5),
         members=np.array([[0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], bool),
         gains=np.array([5.0, 8.0, 0.0]),
         form=ChosenForm(
@@ -261,8 +262,8 @@ def test_form_is_that_of_the_region_that_gains_most():
 
 def test_evidence():
     found = assembled()
-    assert found.place.log_p_value == -9
-    assert found.place.p_value == pytest.approx(np.exp(-9))
+    assert found.place.log_p_value == -9.5
+    assert found.place.p_value == pytest.approx(np.exp(-9.5))
     np.testing.assert_array_equal(found.place.region_log_p_value, [-5, -8, NAN])
     assert (found.exactness.lower, found.exactness.upper) == (0.9, INF)
     assert found.exactness.p_value == pytest.approx(np.exp(-5))

@@ -16,7 +16,7 @@ keep_near = jax.jit(near_law.keep_near, static_argnums=5)
 
 def kept(residual, clean=(True,) * CELLS, scale=1.0, least=1.0):
     arrays = (residual, EVERY, np.full(CELLS, scale), np.float64(least), CELL)
-    return np.asarray(keep_near(*map(jnp.asarray, arrays), CELLS, jnp.asarray(clean)))
+    return np.asarray(keep_near(*map(jnp.asarray, arrays), CELLS, jnp.asarray(clean)).keep)
 
 
 def without(cell):
@@ -80,4 +80,4 @@ def test_of_many_rows_some_tell_the_scales(monkeypatch):
     found = jax.jit(lambda *given: near_law.keep_near(*given, CELLS, jnp.ones(CELLS, bool)))(
         *map(jnp.asarray, arrays)
     )
-    np.testing.assert_array_equal(found, ~bad)
+    np.testing.assert_array_equal(found.keep, ~bad)

@@ -34,9 +34,9 @@ def test_rows_near_the_law_leave_the_gross_error_out():
     found = passes.stages()
     clean = np.asarray(found.look.places)[:-1] < 6.5
     scale = jnp.full(MOST_CELLS, found.look.scale)
-    keep = rows.keep_near_law(
-        found.rows, found.look, found.theta, jnp.asarray(clean), scale, passes.LAYOUT
-    )
+    clean, least = jnp.asarray(clean), jnp.asarray(3.0)
+    laws = ((found.theta, clean), scale, clean, found.look.keep, least)
+    keep = rows.keep_near_law(found.rows, found.look, *laws, passes.LAYOUT).keep
     axis = passes.table().axis[np.asarray(found.rows.order)]
     aside = np.asarray(found.rows.order)[
         ~np.asarray(keep) & (axis < 6) & np.isfinite(found.rows.axis)

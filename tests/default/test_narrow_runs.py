@@ -1,0 +1,186 @@
+"""Runs of rows too short for cells to show, and what is none."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import rows_data as data
+
+from lisdd_jax import Verdict
+from lisdd_jax.default import narrow_runs
+from lisdd_jax.default.narrow_runs import find_narrow_run
+
+NUM = 240
+EVERY, BETWEEN = np.ones(NUM, bool), np.ones(NUM + 1, bool)
+LEVEL = np.log(0.05)
+
+
+@jax.jit
+def find(score, asked=EVERY, possible=BETWEEN, shared=1.0):
+    arrays = (jnp.clip(score, -4, 4), asked, possible)
+    return find_narrow_run(*map(jnp.asarray, arrays), jnp.asarray(shared, score.dtype))
+
+
+def drawn(seed, num=NUM):
+    return np.random.default_rng([31, seed]).normal(size=num)
+
+
+def by_loops(score, possible):
+    """Every segment of rows between possible ends, the first of the largest sum."""
+    places = np.flatnonzero(possible)
+    sums = np.concatenate([[0.0], np.cumsum(score - 1.5)])
+    return max((sums[j] - sums[i], -j, -i) for i in places for j in places if i <= j)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_run_is_the_segment_of_the_largest_sum(sign):
+    possible = np.random.default_rng(0).random(NUM + 1) < 0.6
+    possible[[0, -1]] = True
+    for seed in range(6):
+        score = drawn(seed)
+        score[100 + seed : 112] += 4
+        score = np.clip(score, -4, 4)
+        found = find(sign * score, EVERY, possible)
+        _, stop, start = by_loops(score, possible)
+        assert (int(found.start), int(found.stop)) == (-start, -stop)
+        assert np.exp(-float(found.gain)) < 1e-4
+        np.testing.assert_array_equal(
+            np.flatnonzero(found.rows(NUM)), np.arange(int(found.start), int(found.stop))
+        )
+
+
+def test_its_p_value_is_that_of_the_rate_at_which_such_sums_fall_off():
+    score = drawn(0)
+    score[50:56] = 4.0
+    found = find(score)
+    edges = np.linspace(-4, 4, 65)
+    share = np.histogram(np.clip(score, -4, 4), edges)[0] / NUM
+    low, high = 0.0, 20.0
+    for _ in range(60):
+        rate = 0.5 * (low + high)
+        below = share @ np.exp(rate * (edges[1:] - 1.5)) <= 1
+        low, high = (rate, high) if below else (low, rate)
+    rise = (score[int(found.start) : int(found.stop)].clip(-4, 4) - 1.5).sum()
+    expected = rate * rise - np.log(2 * (NUM + 1))
+    assert float(found.gain) == pytest.approx(expected, rel=1e-6)
+
+
+NOISES = {
+    "normal": lambda rng: rng.normal(size=NUM),
+    "Student's t": lambda rng: rng.standard_t(3, NUM),
+    "gross errors on one side": lambda rng: rng.normal(size=NUM) + 8 * (rng.random(NUM) < 0.07),
+    "lognormal": lambda rng: rng.lognormal(0, 0.8, NUM) - np.exp(0.32),
+}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_gross_errors_in_any_order_are_no_run(noise):
+    draws = np.stack([NOISES[noise](np.random.default_rng([7, i])) for i in range(400)])
+    gains = np.asarray(jax.vmap(find)(draws).gain)
+    error = np.sqrt(0.05 * 0.95 / len(gains))
+    assert np.mean(-gains < LEVEL) < 0.05 + 5 * error
+
+
+def test_a_cluster_of_gross_errors_of_either_sign_is_no_run():
+    gains = []
+    for seed in range(300):
+        rng = np.random.default_rng([8, seed])
+        near = np.abs(np.arange(NUM) - 150) < 0.05 * NUM
+        bad = near & (rng.random(NUM) < 0.5)
+        gains.append(drawn(seed) + np.where(bad, 8 * rng.choice([-1, 1], NUM), 0))
+    found = np.asarray(jax.vmap(find)(np.stack(gains)).gain)
+    assert np.mean(-found < LEVEL) < 0.05 + 5 * np.sqrt(0.05 * 0.95 / len(found))
+
+
+def test_three_rows_are_none_and_four_are():
+    runs = []
+    for num in (3, 4):
+        score = drawn(3)
+        score[90 : 90 + num] = 4.0
+        score[[89, 90 + num]] = 0.0
+        runs.append(int(find(score).stop))
+    assert runs == [0, 94]
+
+
+def test_rows_that_depend_on_each_other_count_for_fewer():
+    """The correlation is that of the other rows; nobody else may say more of it."""
+    score = drawn(5)
+    score[90:100] = 4.0
+    alone = float(find(score).gain)
+    assert float(find(score, EVERY, BETWEEN, 5.0).gain) == pytest.approx(alone)
+    slow = np.empty(NUM)
+    slow[0] = score[0]
+    for i in range(1, NUM):
+        slow[i] = 0.8 * slow[i - 1] + 0.6 * drawn(6)[i]
+    slow[90:100] = 4.0
+    assert float(find(slow, EVERY, BETWEEN, 1.0).gain) > 2 * float(
+        find(slow, EVERY, BETWEEN, 9.0).gain
+    )
+
+
+def test_rows_that_are_not_asked_belong_to_no_run():
+    score = drawn(1)
+    score[60:70] = 4.0
+    asked = EVERY.copy()
+    asked[50:80] = False
+    assert float(find(score, asked).gain) == 0
+
+
+def test_levels_are_what_neighbours_have_in_common():
+    level = jnp.array([0.2, 0.5, 3.0, -1.0, -2.0, -0.5, 9.0, 9.0])
+    found = narrow_runs.levels_nearby(level, jnp.int32(6))[:6]
+    np.testing.assert_allclose(found, [0.2, 0.2, 0.0, 0.0, -0.5, -0.5])
+
+
+def test_scores_are_residuals_about_the_common_level_in_noise_scales():
+    """Weights of the rows are in residuals and the constant; far ones are cut off."""
+    cell = np.repeat(np.arange(4), 30).astype(np.int32)
+    weight = np.linspace(0.5, 2.0, 120)
+    rng = np.random.default_rng(2)
+    residual = weight * (0.7 + 0.01 * rng.normal(size=120))
+    residual[7], keep = 50.0, np.ones(120, bool)
+    keep[7] = False
+    scale = np.array([0.1, 0.1, 0.2, 0.2])
+    given = map(jnp.asarray, (residual, weight, scale, keep, cell))
+    score = np.asarray(narrow_runs.score_rows(*given, jnp.int32(4)))
+    expected = (residual - weight * 0.7) / scale[cell]
+    np.testing.assert_allclose(score[keep], expected[keep], atol=0.3)
+    assert score[7] == 4.0
+
+
+def test_single_precision_agrees():
+    score = drawn(9)
+    score[40:47] += 5
+    double, single = find(score), find(score.astype(np.float32))
+    assert (int(double.start), int(double.stop)) == (int(single.start), int(single.stop))
+    assert single.gain.dtype == np.float32
+    assert float(single.gain) == pytest.approx(float(double.gain), rel=1e-4)
+
+
+def _narrow(seed, num_bad, num=240):
+    """A table with a step over so few rows that one cell or two hold them."""
+    table = data.straight(seed, data.sound, num=num)
+    low = 60 + 5 * seed
+    bad = np.sort(table.axis)[[low, low + num_bad - 1]]
+    inside = (table.axis >= bad[0]) & (table.axis <= bad[1])
+    return table._replace(response=table.response + 6 * inside), inside
+
+
+def test_a_step_over_a_few_rows_is_found_with_its_ends():
+    right = 0
+    for seed in range(8):
+        table, inside = _narrow(seed, 7)
+        found = data.run(table, seed=seed)
+        right += found.verdict == Verdict.DISCREPANCY and (
+            data.overlap(found, table.axis, inside) > 0.7
+        )
+        assert float(found.place.log_p_value) == pytest.approx(
+            float(found.place.region_log_p_value[0])
+        )
+    assert right >= 7
+
+
+def test_rows_that_the_law_is_trusted_on_are_none():
+    table, inside = _narrow(0, 7)
+    found = data.run(table, trusted=np.abs(table.axis - np.mean(table.axis[inside])) < 2)
+    assert not found.regions.contains(jnp.asarray(table.axis[inside])).any()
