@@ -3,10 +3,10 @@
 Run ``python benchmarks/verdicts.py GENERATOR [--replications 200] [--only GROUP] [--seed 7]
 [--single]``. GENERATOR is a Python file with ``make(n, p, axis, noise, regs, ...)``, which returns
 a function of a NumPy generator that gives the arrays ``X, y, z, F`` and the coefficients ``beta``.
-Data set ``i`` of a setting is drawn by ``default_rng([seed, i])``. Groups: sound, place, weak,
-everywhere, dependence, majority, soft, skewed, unequal. Shares have a standard error of at most
-``0.5 / sqrt(replications)``; the coverage of 95 % intervals of the physics is told for all data
-sets and for those called CLEAN.
+Data set ``i`` of a setting is drawn by ``default_rng([seed, i])``. Groups: sound, place, narrow,
+weak, everywhere, dependence, majority, soft, skewed, unequal. Shares have a standard error of at
+most ``0.5 / sqrt(replications)``; the coverage of 95 % intervals of the physics is told for all
+data sets and for those called CLEAN.
 """
 
 import argparse
@@ -81,6 +81,15 @@ def place() -> Iterator[Setting]:
         yield Setting(
             "place", f"z^2 left, sine right, noise {noise}", {"regs": regions, "noise": noise}, ends
         )
+
+
+def narrow() -> Iterator[Setting]:
+    """A step over so few rows that one of the method's cells, or two, hold them."""
+    for num, width in ((100, 0.6), (200, 0.4), (500, 0.2), (2000, 0.1)):
+        for size, noise, low in ((5, "gauss", 5.0), (10, "outpos", 5.0), (5, "gauss", 10 - width)):
+            name = f"step {size} on {low:g} to {low + width:g}, n {num}, noise {noise}"
+            options = {"n": num, "noise": noise, "regs": [(low, low + width, {0: float(size)})]}
+            yield Setting("narrow", name, options, ((low, low + width),))
 
 
 def weak() -> Iterator[Setting]:
@@ -185,7 +194,7 @@ def unequal() -> Iterator[Setting]:
         yield Setting("unequal", f"step 2 from {low:g}, noise {name}", made, ((low, high),))
 
 
-GROUPS = (sound, place, weak, everywhere, dependence, majority, soft, skewed, unequal)
+GROUPS = (sound, place, narrow, weak, everywhere, dependence, majority, soft, skewed, unequal)
 
 
 def run(

@@ -122,14 +122,14 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
         data = data.without_rows()
     state = Known(to_host(look), floor, config.negligible / unit)
 
-    least = -np.log(config.alpha) if known else -jnp.log(config.alpha)
+    limits = (-(np if known else jnp).log(config.alpha), state.negligible)
 
     def work(keep: jax.Array) -> tuple[tuple[Survey, NarrowRun], jax.Array]:
         gram, count = to_host(rows.sum_kept_rows(ordered, look.cells, keep))
         survey = survey_cells(gram, count, state, layout)
         law = (survey.place.theta, survey.place.clean)
         clean = _clean_cells(survey, config)
-        found = rows.keep_near_law(ordered, look, law, survey.scale, clean, keep, least, layout)
+        found = rows.keep_near_law(ordered, look, law, survey.scale, clean, keep, limits, layout)
         return (survey, found.run), found.keep
 
     (survey, run), keep, repeats = _repeat_until_settled(work, look.keep, known)

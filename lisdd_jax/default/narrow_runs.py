@@ -75,6 +75,7 @@ def score_rows(
     keep: jax.Array,
     cell: jax.Array,
     num_cells: jax.Array,
+    negligible: jax.Array,
 ) -> jax.Array:
     """Residuals ``(n,)`` about the common level of neighbouring cells, in their noise scales.
 
@@ -85,6 +86,7 @@ def score_rows(
       keep: ``(n,)`` bool, rows whose levels are asked.
       cell: ``(n,)`` int; ``K`` in rows out of use.
       num_cells: cells in use.
+      negligible: part of every residual that does not matter.
     """
     kept = jnp.where(keep, one, 0.0)
     moments = jnp.stack([kept * residual, kept * one], 1)
@@ -92,6 +94,7 @@ def score_rows(
     level = levels_nearby(total / jnp.where(square > 0, square, 1.0), num_cells)
     size = medians.per_row(scale, cell)
     about = residual - one * medians.per_row(level, cell)
+    about = about - jnp.clip(about, -negligible * one, negligible * one)
     return jnp.clip(about / jnp.where(size > 0, size, 1.0), -_CLIP, _CLIP)
 
 

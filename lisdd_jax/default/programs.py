@@ -44,7 +44,7 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     ordered = order_rows.ahead(key, data, order)
     lawful = without_terms.ahead(ordered, layout)
     look = first_look.look.ahead(lawful, layout.without_terms())
-    laws = ((law, flags), cells, flags, look.keep, variance)
+    laws = ((law, flags), cells, flags, look.keep, (variance, variance))
     kept = rows.keep_near_law.ahead(ordered, look, *laws, layout)
     region, _ = rows.open_regions.ahead(
         ordered, look.cells, members, flags, look.keep, cells, variance, kept.run

@@ -67,7 +67,7 @@ def keep_near_law(
     scale: jax.Array,
     searched: jax.Array,
     keep: jax.Array,
-    least: jax.Array,
+    limits: tuple[jax.Array, jax.Array],
     layout: ColumnLayout,
 ) -> KeptRows:
     """Rows to keep once a law is known.
@@ -78,15 +78,15 @@ def keep_near_law(
       scale: ``(K,)`` the cells' noise scales.
       searched: ``(K,)`` bool, cells in which a narrow run may lie.
       keep: ``(n,)`` bool, rows that the law was found by.
-      least: nats from which a narrow run counts.
+      limits: nats from which a narrow run counts, and the discrepancy that does not matter.
       layout: columns.
     """
-    theta, clean = law
+    (theta, clean), (least, negligible) = law, limits
     residual, cell = residual_of(rows, theta, layout), look.cells.of_row
     given = (residual, look.keep, scale, look.scale, cell, MOST_CELLS, clean)
     near = near_law.keep_near(*given)
     score = narrow_runs.score_rows(
-        residual, rows.columns[0], near.scale, keep, cell, look.cells.num
+        residual, rows.columns[0], near.scale, keep, cell, look.cells.num, negligible
     )
     # Beside a region rows of a cell or two are its own, which its ends will tell.
     free = searched | (jnp.arange(MOST_CELLS, dtype=jnp.int32) >= look.cells.num)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import rows_data as data
 
-from lisdd_jax import Verdict
+from lisdd_jax import Config, Verdict
 from lisdd_jax.default import narrow_runs
 from lisdd_jax.default.narrow_runs import find_narrow_run
 
@@ -19,6 +19,9 @@ LEVEL = np.log(0.05)
 def find(score, asked=EVERY, possible=BETWEEN, shared=1.0):
     arrays = (jnp.clip(score, -4, 4), asked, possible)
     return find_narrow_run(*map(jnp.asarray, arrays), jnp.asarray(shared, score.dtype))
+
+
+SCORE = jax.jit(narrow_runs.score_rows)
 
 
 def drawn(seed, num=NUM):
@@ -142,10 +145,18 @@ def test_scores_are_residuals_about_the_common_level_in_noise_scales():
     keep[7] = False
     scale = np.array([0.1, 0.1, 0.2, 0.2])
     given = map(jnp.asarray, (residual, weight, scale, keep, cell))
-    score = np.asarray(narrow_runs.score_rows(*given, jnp.int32(4)))
+    score = np.asarray(SCORE(*given, jnp.int32(4), jnp.zeros(())))
     expected = (residual - weight * 0.7) / scale[cell]
     np.testing.assert_allclose(score[keep], expected[keep], atol=0.3)
     assert score[7] == 4.0
+
+
+def test_what_does_not_matter_is_left_out_of_a_score():
+    cell, one = np.repeat(np.arange(4), 30).astype(np.int32), np.full(120, 0.5)
+    residual = np.random.default_rng(4).normal(size=120)
+    given = [*map(jnp.asarray, (residual, one, np.ones(4), one > 0, cell)), jnp.int32(4)]
+    plain, less = (np.asarray(SCORE(*given, jnp.asarray(size))) for size in (0.0, 0.8))
+    np.testing.assert_allclose(less, np.sign(plain) * np.maximum(np.abs(plain) - 0.4, 0))
 
 
 def test_single_precision_agrees():
@@ -178,6 +189,12 @@ def test_a_step_over_a_few_rows_is_found_with_its_ends():
             float(found.place.region_log_p_value[0])
         )
     assert right >= 7
+
+
+def test_a_step_that_does_not_matter_is_none():
+    table, inside = _narrow(0, 7)
+    found = data.run(table, Config(negligible=6.5))
+    assert found.verdict == Verdict.CLEAN
 
 
 def test_rows_that_the_law_is_trusted_on_are_none():
