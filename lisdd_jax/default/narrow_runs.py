@@ -27,12 +27,13 @@ _CLIP = 4.0
 _FEWEST = 4
 """Rows of the shortest run."""
 
-_FAR = 2.5
-"""Scales from which rows beside a run count as gross errors."""
+_GAP = 3.0
+"""How much more a row short of the toll speaks against a run than one beyond it for it: gross
+errors that stand together leave rows between them where they were, a wrong law does not."""
 
-_BESIDE, _LEAST_BESIDE = 4, 6
-"""One in so many rows of a side, and rows looked at there: with more far ones beside it, or in it
-on the other side of the law, a run is a piece of a cluster of gross errors."""
+_BESIDE, _LENT = 8, 4
+"""Rows at least that are looked at on either side of a run for how gross errors lie there, and rows
+that those of all the axis lend to them."""
 
 _CORRELATED, _LARGEST_RHO = 2.0, 0.95
 """Standard errors from which a correlation of neighbours counts, and the largest."""
@@ -68,21 +69,34 @@ def levels_nearby(level: jax.Array, num: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.min(three, 0), 0) + jnp.minimum(jnp.max(three, 0), 0)
 
 
+class Scores(NamedTuple):
+    """Rows scored.
+
+    Attributes:
+      row: ``(n,)`` residuals about the level of their neighbourhood in noise scales of the cells.
+      bold: the same in the smallest scale: where gross errors lie close, they widen their cell's.
+    """
+
+    row: jax.Array
+    bold: jax.Array
+
+
 def score_rows(
     residual: jax.Array,
     one: jax.Array,
     scale: jax.Array,
+    least: jax.Array,
     keep: jax.Array,
     cell: jax.Array,
     num_cells: jax.Array,
     negligible: jax.Array,
-) -> jax.Array:
-    """Residuals ``(n,)`` about the common level of neighbouring cells, in their noise scales.
+) -> Scores:
+    """Score residuals about the common level of neighbouring cells.
 
     Args:
       residual: ``(n,)`` of the law.
       one: ``(n,)`` the constant, by the rows' weights.
-      scale: ``(K,)`` noise scales.
+      scale: ``(K,)`` noise scales; ``least`` the smallest of them.
       keep: ``(n,)`` bool, rows whose levels are asked.
       cell: ``(n,)`` int; ``K`` in rows out of use.
       num_cells: cells in use.
@@ -92,35 +106,44 @@ def score_rows(
     moments = jnp.stack([kept * residual, kept * one], 1)
     total, square = cell_sums.cell_totals(moments, cell, len(scale)).T
     level = levels_nearby(total / jnp.where(square > 0, square, 1.0), num_cells)
-    size = medians.per_row(scale, cell)
     about = residual - one * medians.per_row(level, cell)
     about = about - jnp.clip(about, -negligible * one, negligible * one)
-    return jnp.clip(about / jnp.where(size > 0, size, 1.0), -_CLIP, _CLIP)
+
+    def over(size: jax.Array) -> jax.Array:
+        return jnp.clip(about / jnp.where(size > 0, size, 1.0), -_CLIP, _CLIP)
+
+    return Scores(over(medians.per_row(scale, cell)), over(least))
+
+
+def _for_a_run(score: jax.Array) -> jax.Array:
+    """What a score says for a run to its side."""
+    beyond = score - _TOLL
+    return jnp.where(beyond > 0, beyond, _GAP * beyond)
 
 
 def _rate(share: jax.Array) -> jax.Array:
-    """The rate at which the best sum of scores less the toll falls off, the root of
-    ``E exp(rate (score - toll)) = 1``, of scores with ``share (_BINS,)`` in their bins."""
+    """The rate at which the best sum of what rows say falls off, the root of
+    ``E exp(rate said) = 1``, of scores with ``share (_BINS,)`` in their bins."""
     # Scores count as the upper end of their bin: the rate is none too large.
-    step = 2 * _CLIP / _BINS
-    drift = jnp.asarray(-_CLIP - _TOLL + step * np.arange(1, _BINS + 1), share.dtype)
+    ends = -_CLIP + 2 * _CLIP / _BINS * np.arange(1, _BINS + 1)
+    said = _for_a_run(jnp.asarray(ends, share.dtype))
 
     def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = bracket
         middle = 0.5 * (low + high)
-        below = jnp.sum(share * jnp.exp(middle * drift)) <= 1
+        below = jnp.sum(share * jnp.exp(middle * said)) <= 1
         return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
-    ends = (jnp.zeros((), share.dtype), jnp.full((), _LARGEST_RATE, share.dtype))
-    return lax.fori_loop(0, _BISECTIONS, halve, ends)[0]
+    bracket = (jnp.zeros((), share.dtype), jnp.full((), _LARGEST_RATE, share.dtype))
+    return lax.fori_loop(0, _BISECTIONS, halve, bracket)[0]
 
 
 def _best_segment(
     score: jax.Array, asked: jax.Array, possible: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The segment of the largest sum of scores less the toll, and that sum."""
+    """The segment whose rows say most for a run, and what they say."""
     position = jnp.arange(len(possible), dtype=jnp.int32)
-    running = extremes.running_sum(jnp.where(asked, score, -_CLIP) - _TOLL)
+    running = extremes.running_sum(_for_a_run(jnp.where(asked, score, -_CLIP)))
     low = extremes.running_min(jnp.where(possible, running, jnp.inf))
     rise = jnp.where(possible, running - low, -jnp.inf)
     stop = extremes.first_max(rise)
@@ -128,16 +151,11 @@ def _best_segment(
     return extremes.first_max(jnp.where(before, -running, -jnp.inf)), stop, rise[stop]
 
 
-def _stands_alone(
-    score: jax.Array, asked: jax.Array, start: jax.Array, stop: jax.Array
-) -> jax.Array:
-    """Whether the rows beside a run, and those in it, are not far off too, on either side."""
-    row = jnp.arange(len(score), dtype=jnp.int32)
-    reach = jnp.maximum(stop - start, _LEAST_BESIDE)
-    within = (row >= start) & (row < stop)
-    beside = (row >= start - reach) & (row < stop + reach) & ~within
-    far = asked & ((beside & (jnp.abs(score) > _FAR)) | (within & (score < -_FAR)))
-    return _BESIDE * jnp.sum(far, dtype=jnp.int32) <= reach
+def _in_bins(score: jax.Array, used: jax.Array) -> jax.Array:
+    """Rows of every bin of scores, ``(_BINS,)``."""
+    place = jnp.clip(((score + _CLIP) * (_BINS / (2 * _CLIP))).astype(jnp.int32), 0, _BINS - 1)
+    ones = jnp.ones((len(score), 1), score.dtype)
+    return cell_sums.cell_totals(ones, jnp.where(used, place, _BINS), _BINS)[:, 0]
 
 
 def _rows_as_one(score: jax.Array, alone: jax.Array) -> jax.Array:
@@ -152,36 +170,38 @@ def _rows_as_one(score: jax.Array, alone: jax.Array) -> jax.Array:
 
 
 def find_narrow_run(
-    score: jax.Array, asked: jax.Array, possible: jax.Array, shared: jax.Array
+    score: Scores, asked: jax.Array, possible: jax.Array, shared: jax.Array
 ) -> NarrowRun:
     """The run of rows that stands out most on one side of the law.
 
-    Sums of scores less a toll drift down, and their largest rise from some place on exceeds ``w``
-    with probability ``exp(-rate w)`` at most; all places where a run may begin pay for the search,
-    and so do the two sides.
+    Sums of what rows say drift down, and their largest rise from some place on exceeds ``w`` with
+    probability ``exp(-rate w)`` at most; all places where a run may begin pay for the search, and
+    so do the two sides. Where rows beside the run lie far off as well, the rate is theirs.
 
     Args:
-      score: ``(n,)`` of rows along the axis, at most ``_CLIP`` in size.
+      score: of rows along the axis, at most ``_CLIP`` in size.
       asked: ``(n,)`` bool, rows that may belong to a run.
       possible: ``(n + 1,)`` bool, positions where a run may begin and end.
       shared: most rows that count as one, where they depend on each other.
     """
-    dtype = score.dtype
-    count = jnp.maximum(jnp.sum(asked), 1).astype(dtype)
-    bin_of = jnp.clip(((score + _CLIP) * (_BINS / (2 * _CLIP))).astype(jnp.int32), 0, _BINS - 1)
-    bin_of = jnp.where(asked, bin_of, _BINS)
-    share = cell_sums.cell_totals(jnp.ones((len(score), 1), dtype), bin_of, _BINS)[:, 0] / count
+    dtype, row = score.row.dtype, jnp.arange(len(score.row), dtype=jnp.int32)
     places = jnp.maximum(jnp.sum(possible), 1).astype(dtype)
 
     def one_side(sign: jax.Array) -> NarrowRun:
-        start, stop, rise = _best_segment(sign * score, asked, possible)
-        rate = _rate(jnp.where(sign > 0, share, share[::-1]))
-        row = jnp.arange(len(score), dtype=jnp.int32)
+        side = sign * score.row
+        start, stop, rise = _best_segment(side, asked, possible)
         others = asked & ((row < start) | (row >= stop))
-        as_one = jnp.minimum(shared, _rows_as_one(score, others))
+        reach = jnp.maximum(stop - start, _BESIDE)
+        near = others & (row >= start - reach) & (row < stop + reach)
+        share = _in_bins(side, asked)
+        share = share / jnp.maximum(jnp.sum(share), 1)
+        # Gross errors come in clusters too, and those of one sign may stand side by side there.
+        beside = _in_bins(jnp.abs(score.bold), near)
+        local = (beside + _LENT * share) / (jnp.sum(beside) + _LENT)
+        rate = jnp.minimum(_rate(share), _rate(local))
+        as_one = jnp.minimum(shared, _rows_as_one(score.row, others))
         gain = rate * rise / as_one - jnp.log(2 * places)
         usable = stop - start >= _FEWEST
-        usable = usable & _stands_alone(sign * score, asked, start, stop)
         return NarrowRun(start, stop, jnp.where(usable, jnp.maximum(gain, 0.0), 0.0))
 
     both = lax.map(one_side, jnp.array([1.0, -1.0], dtype))

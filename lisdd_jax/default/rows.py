@@ -86,7 +86,14 @@ def keep_near_law(
     given = (residual, look.keep, scale, look.scale, cell, MOST_CELLS, clean)
     near = near_law.keep_near(*given)
     score = narrow_runs.score_rows(
-        residual, rows.columns[0], near.scale, keep, cell, look.cells.num, negligible
+        residual,
+        rows.columns[0],
+        near.scale,
+        look.scale,
+        keep,
+        cell,
+        look.cells.num,
+        negligible,
     )
     # Beside a region rows of a cell or two are its own, which its ends will tell.
     free = searched | (jnp.arange(MOST_CELLS, dtype=jnp.int32) >= look.cells.num)

@@ -8,7 +8,7 @@ import rows_data as data
 
 from lisdd_jax import Config, Verdict
 from lisdd_jax.default import narrow_runs
-from lisdd_jax.default.narrow_runs import find_narrow_run
+from lisdd_jax.default.narrow_runs import Scores, find_narrow_run
 
 NUM = 240
 EVERY, BETWEEN = np.ones(NUM, bool), np.ones(NUM + 1, bool)
@@ -17,8 +17,10 @@ LEVEL = np.log(0.05)
 
 @jax.jit
 def find(score, asked=EVERY, possible=BETWEEN, shared=1.0):
-    arrays = (jnp.clip(score, -4, 4), asked, possible)
-    return find_narrow_run(*map(jnp.asarray, arrays), jnp.asarray(shared, score.dtype))
+    """Of scores in one noise scale."""
+    score = jnp.clip(score, -4, 4)
+    asked, possible = map(jnp.asarray, (asked, possible))
+    return find_narrow_run(Scores(score, score), asked, possible, jnp.asarray(shared, score.dtype))
 
 
 SCORE = jax.jit(narrow_runs.score_rows)
@@ -28,10 +30,16 @@ def drawn(seed, num=NUM):
     return np.random.default_rng([31, seed]).normal(size=num)
 
 
+def said(score):
+    """What scores say for a run."""
+    beyond = np.clip(score, -4, 4) - 1.5
+    return np.where(beyond > 0, beyond, 3 * beyond)
+
+
 def by_loops(score, possible):
     """Every segment of rows between possible ends, the first of the largest sum."""
     places = np.flatnonzero(possible)
-    sums = np.concatenate([[0.0], np.cumsum(score - 1.5)])
+    sums = np.concatenate([[0.0], np.cumsum(said(score))])
     return max((sums[j] - sums[i], -j, -i) for i in places for j in places if i <= j)
 
 
@@ -46,25 +54,41 @@ def test_the_run_is_the_segment_of_the_largest_sum(sign):
         found = find(sign * score, EVERY, possible)
         _, stop, start = by_loops(score, possible)
         assert (int(found.start), int(found.stop)) == (-start, -stop)
-        assert np.exp(-float(found.gain)) < 1e-4
+        assert np.exp(-float(found.gain)) < 0.01
         np.testing.assert_array_equal(
             np.flatnonzero(found.rows(NUM)), np.arange(int(found.start), int(found.stop))
         )
 
 
-def test_its_p_value_is_that_of_the_rate_at_which_such_sums_fall_off():
-    score = drawn(0)
-    score[50:56] = 4.0
-    found = find(score)
-    edges = np.linspace(-4, 4, 65)
-    share = np.histogram(np.clip(score, -4, 4), edges)[0] / NUM
-    low, high = 0.0, 20.0
+def rate_of(share):
+    """The root of ``E exp(rate said) = 1`` of scores in bins, at their upper ends."""
+    low, high, ends = 0.0, 20.0, np.linspace(-4, 4, 65)[1:]
     for _ in range(60):
         rate = 0.5 * (low + high)
-        below = share @ np.exp(rate * (edges[1:] - 1.5)) <= 1
-        low, high = (rate, high) if below else (low, rate)
-    rise = (score[int(found.start) : int(found.stop)].clip(-4, 4) - 1.5).sum()
-    expected = rate * rise - np.log(2 * (NUM + 1))
+        low, high = (rate, high) if share @ np.exp(rate * said(ends)) <= 1 else (low, rate)
+    return rate
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_its_p_value_is_that_of_the_rate_at_which_such_sums_fall_off(others):
+    """Of all rows, and of those beside the run, whatever their sign."""
+    score = drawn(0)
+    score[50:56] = 4.0
+    score[58 : 58 + others] = -4.0
+    found = find(score)
+    start, stop = int(found.start), int(found.stop)
+    edges = np.linspace(-4, 4, 65)
+
+    def in_bins(scores):
+        return np.histogram(np.clip(scores, -4, 4), edges)[0]
+
+    reach = max(stop - start, 8)
+    beside = np.r_[score[start - reach : start], score[stop : stop + reach]]
+    share, local = in_bins(score) / NUM, in_bins(np.abs(beside))
+    local = (local + 4 * share) / (local.sum() + 4)
+    rate = min(rate_of(share), rate_of(local))
+    assert (rate < rate_of(share)) == (others > 0)
+    expected = rate * said(score[start:stop]).sum() - np.log(2 * (NUM + 1))
     assert float(found.gain) == pytest.approx(expected, rel=1e-6)
 
 
@@ -95,6 +119,15 @@ def test_a_cluster_of_gross_errors_of_either_sign_is_no_run():
     assert np.mean(-found < LEVEL) < 0.05 + 5 * np.sqrt(0.05 * 0.95 / len(found))
 
 
+def test_a_row_between_them_tells_gross_errors_from_a_run():
+    """The same four rows, and four of five with one where the law has it."""
+    score = drawn(3)
+    score[89:96] = [0.0, 4.0, 4.0, 0.0, 4.0, 4.0, 0.0]
+    apart = find(score)
+    score[92], score[94] = 4.0, 0.0
+    assert -float(find(score).gain) < LEVEL < -float(apart.gain)
+
+
 def test_three_rows_are_none_and_four_are():
     runs = []
     for num in (3, 4):
@@ -116,9 +149,8 @@ def test_rows_that_depend_on_each_other_count_for_fewer():
     for i in range(1, NUM):
         slow[i] = 0.8 * slow[i - 1] + 0.6 * drawn(6)[i]
     slow[90:100] = 4.0
-    assert float(find(slow, EVERY, BETWEEN, 1.0).gain) > 2 * float(
-        find(slow, EVERY, BETWEEN, 9.0).gain
-    )
+    as_one, many = (float(find(slow, EVERY, BETWEEN, shared).gain) for shared in (1.0, 9.0))
+    assert as_one > 2 * many
 
 
 def test_rows_that_are_not_asked_belong_to_no_run():
@@ -144,18 +176,19 @@ def test_scores_are_residuals_about_the_common_level_in_noise_scales():
     residual[7], keep = 50.0, np.ones(120, bool)
     keep[7] = False
     scale = np.array([0.1, 0.1, 0.2, 0.2])
-    given = map(jnp.asarray, (residual, weight, scale, keep, cell))
-    score = np.asarray(SCORE(*given, jnp.int32(4), jnp.zeros(())))
-    expected = (residual - weight * 0.7) / scale[cell]
-    np.testing.assert_allclose(score[keep], expected[keep], atol=0.3)
-    assert score[7] == 4.0
+    given = map(jnp.asarray, (residual, weight, scale, 0.1, keep, cell))
+    score = SCORE(*given, jnp.int32(4), jnp.zeros(()))
+    for found, size in ((score.row, scale[cell]), (score.bold, 0.1)):
+        expected = (residual - weight * 0.7) / size
+        np.testing.assert_allclose(found[keep], expected[keep], atol=0.4)
+        assert found[7] == 4.0
 
 
 def test_what_does_not_matter_is_left_out_of_a_score():
     cell, one = np.repeat(np.arange(4), 30).astype(np.int32), np.full(120, 0.5)
     residual = np.random.default_rng(4).normal(size=120)
-    given = [*map(jnp.asarray, (residual, one, np.ones(4), one > 0, cell)), jnp.int32(4)]
-    plain, less = (np.asarray(SCORE(*given, jnp.asarray(size))) for size in (0.0, 0.8))
+    given = [*map(jnp.asarray, (residual, one, np.ones(4), 1.0, one > 0, cell)), jnp.int32(4)]
+    plain, less = (np.asarray(SCORE(*given, jnp.asarray(size)).row) for size in (0.0, 0.8))
     np.testing.assert_allclose(less, np.sign(plain) * np.maximum(np.abs(plain) - 0.4, 0))
 
 
