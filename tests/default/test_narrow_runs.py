@@ -54,7 +54,7 @@ def test_the_run_is_the_segment_of_the_largest_sum(sign):
         found = find(sign * score, EVERY, possible)
         _, stop, start = by_loops(score, possible)
         assert (int(found.start), int(found.stop)) == (-start, -stop)
-        assert np.exp(-float(found.gain)) < 0.01
+        assert -float(found.gain) < LEVEL
         np.testing.assert_array_equal(
             np.flatnonzero(found.rows(NUM)), np.arange(int(found.start), int(found.stop))
         )
