@@ -69,6 +69,16 @@ def levels_nearby(level: jax.Array, num: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.min(three, 0), 0) + jnp.minimum(jnp.max(three, 0), 0)
 
 
+def _at_most_next(scale: jax.Array, num: jax.Array) -> jax.Array:
+    """Scales ``(K,)`` of cells, of the first and the last at most that of the one beside it: they
+    have one neighbour, and a run in them widens their own."""
+    place = jnp.arange(len(scale), dtype=jnp.int32)
+    last = jnp.maximum(num - 1, 0)
+    beside = jnp.where(place == 0, 1, last - 1)
+    ends = (place == 0) | (place == last)
+    return jnp.where(ends, jnp.minimum(scale, scale[jnp.clip(beside, 0, last)]), scale)
+
+
 class Scores(NamedTuple):
     """Rows scored.
 
@@ -112,7 +122,8 @@ def score_rows(
     def over(size: jax.Array) -> jax.Array:
         return jnp.clip(about / jnp.where(size > 0, size, 1.0), -_CLIP, _CLIP)
 
-    return Scores(over(medians.per_row(scale, cell)), over(least))
+    size = medians.per_row(_at_most_next(scale, num_cells), cell)
+    return Scores(over(size), over(least))
 
 
 def _for_a_run(score: jax.Array) -> jax.Array:

@@ -184,6 +184,15 @@ def test_scores_are_residuals_about_the_common_level_in_noise_scales():
         assert found[7] == 4.0
 
 
+def test_a_run_in_the_last_cell_does_not_set_its_own_scale():
+    """Nor in the first; between them a wider scale is one of noise."""
+    cell, one = np.repeat(np.arange(4), 30).astype(np.int32), np.ones(120)
+    residual, scale = np.random.default_rng(4).normal(size=120), np.array([3.0, 1.0, 2.0, 5.0])
+    given = [*map(jnp.asarray, (residual, one, scale, 1.0, one > 0, cell)), jnp.int32(4)]
+    expected = residual / np.array([1.0, 1.0, 2.0, 2.0])[cell]
+    np.testing.assert_allclose(SCORE(*given, jnp.zeros(())).row, expected, atol=0.4)
+
+
 def test_what_does_not_matter_is_left_out_of_a_score():
     cell, one = np.repeat(np.arange(4), 30).astype(np.int32), np.full(120, 0.5)
     residual = np.random.default_rng(4).normal(size=120)
