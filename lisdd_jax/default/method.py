@@ -169,7 +169,9 @@ def _take_regions(task: Task, run: NarrowRun) -> Standing:
     bounds = look.cells.bounds
     run = to_host(run)
     narrow = (bounds[:-1] < run.stop) & (bounds[1:] > run.start)
-    members = regions.members_of_runs(clean & ~narrow, fits.present, task.config.max_regions)
+    # A run may hold all rows of a cell, which is then described by none.
+    there = fits.present | narrow
+    members = regions.members_of_runs(clean & ~narrow, there, task.config.max_regions)
     trusted = look.trusted & fits.present
     gains = regions.gain_of_regions(
         fits, place, survey.costs, trusted, members, task.layout.physics

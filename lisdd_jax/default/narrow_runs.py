@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.numerics import cell_sums, extremes, medians
 
 _TOLL = 1.5
@@ -58,6 +59,34 @@ class NarrowRun(NamedTuple):
         """Its rows, ``(num,)`` bool."""
         row = jnp.arange(num, dtype=jnp.int32)
         return (row >= self.start) & (row < self.stop)
+
+
+def cells_to_search(clean: jax.Array, num: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Cells in which a run may lie, and those of them that are excluded, ``(K,)`` bool.
+
+    Beside excluded cells rows may be of a region, whose ends will tell. But one or two cells may
+    be excluded for a run in them.
+
+    Args:
+      clean: ``(K,)`` bool, cells of the law.
+      num: cells in use.
+    """
+    used = jnp.arange(len(clean), dtype=jnp.int32) < num
+    bad = jnp.pad(used & ~clean, 2)
+    here, before, after = bad[2:-2], bad[1:-3], bad[3:-1]
+    long = here & ((before & bad[:-4]) | (before & after) | (after & bad[4:]))
+    short = here & ~long
+    return short | (used & clean & ~before & ~after), short
+
+
+def is_narrow(run: NarrowRun, excluded: jax.Array, cells: SortedCells) -> jax.Array:
+    """Whether a run is far narrower than cells ``excluded (K,)`` that hold an end of it.
+
+    Else those cells are the better place: rows at soft ends say nothing for a run.
+    """
+    first, last = (cells.of_row[row] for row in (run.start, jnp.maximum(run.stop - 1, 0)))
+    held = cells.bounds[last + 1] - cells.bounds[first]
+    return ~(excluded[first] | excluded[last]) | (2 * (run.stop - run.start) < held)
 
 
 def levels_nearby(level: jax.Array, num: jax.Array) -> jax.Array:
@@ -201,7 +230,8 @@ def find_narrow_run(
     def one_side(sign: jax.Array) -> NarrowRun:
         side = sign * score.row
         start, stop, rise = _best_segment(side, asked, possible)
-        others = asked & ((row < start) | (row >= stop))
+        inside = (row >= start) & (row < stop)
+        others = asked & ~inside
         reach = jnp.maximum(stop - start, _BESIDE)
         near = others & (row >= start - reach) & (row < stop + reach)
         share = _in_bins(side, asked)

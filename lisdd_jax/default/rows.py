@@ -95,13 +95,12 @@ def keep_near_law(
         look.cells.num,
         negligible,
     )
-    # Beside a region rows of a cell or two are its own, which its ends will tell.
-    free = searched | (jnp.arange(MOST_CELLS, dtype=jnp.int32) >= look.cells.num)
-    edge = jnp.ones(1, bool)
-    apart = searched & jnp.append(edge, free[:-1]) & jnp.append(free[1:], edge) & ~look.trusted
-    asked = jnp.append(apart, False)[cell]
+    cells = look.cells
+    asked, short = narrow_runs.cells_to_search(searched, cells.num)
+    asked = jnp.append(asked & ~look.trusted, False)[cell]
     run = narrow_runs.find_narrow_run(score, asked, rows.possible, look.dependence.rows)
-    run = jax.tree.map(lambda part: jnp.where(run.gain > least, part, 0).astype(part.dtype), run)
+    stands = (run.gain > least) & narrow_runs.is_narrow(run, short, cells)
+    run = jax.tree.map(lambda part: jnp.where(stands, part, 0).astype(part.dtype), run)
     return KeptRows(near.keep & ~run.rows(len(cell)), run)
 
 

@@ -8,7 +8,8 @@ import rows_data as data
 
 from lisdd_jax import Config, Verdict
 from lisdd_jax.default import narrow_runs
-from lisdd_jax.default.narrow_runs import Scores, find_narrow_run
+from lisdd_jax.default.cells import SortedCells
+from lisdd_jax.default.narrow_runs import NarrowRun, Scores, find_narrow_run
 
 NUM = 240
 EVERY, BETWEEN = np.ones(NUM, bool), np.ones(NUM + 1, bool)
@@ -159,6 +160,27 @@ def test_rows_that_are_not_asked_belong_to_no_run():
     asked = EVERY.copy()
     asked[50:80] = False
     assert float(find(score, asked).gain) == 0
+
+
+def test_a_run_must_be_far_narrower_than_excluded_cells_that_hold_it():
+    cells = SortedCells(
+        jnp.asarray(np.repeat(np.arange(4), 30).astype(np.int32)),
+        jnp.asarray([0, 30, 60, 90, 120], jnp.int32),
+        jnp.int32(4),
+    )
+    excluded = jnp.array([False, True, True, False])
+    narrow = [
+        bool(narrow_runs.is_narrow(NarrowRun(*map(jnp.int32, run), jnp.ones(())), excluded, cells))
+        for run in ((0, 30), (40, 54), (40, 56), (50, 79), (50, 85), (95, 120), (0, 0))
+    ]
+    assert narrow == [True, True, False, True, False, True, True]
+
+
+def test_cells_beside_excluded_ones_are_not_searched_and_short_runs_of_these_are():
+    clean = np.array([1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0], bool)
+    asked, short = narrow_runs.cells_to_search(jnp.asarray(clean), jnp.int32(13))
+    assert np.flatnonzero(asked).tolist() == [0, 2, 3, 5, 12]
+    assert np.flatnonzero(short).tolist() == [2, 3, 12]
 
 
 def test_levels_are_what_neighbours_have_in_common():
