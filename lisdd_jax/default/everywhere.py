@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lisdd_jax.default.cross_fits import cross_fit, fit_supports, residual_sums
+from lisdd_jax.default.final_sums import DEGREE
 from lisdd_jax.default.form import ChosenForm, Sums, about_law, error_of_form
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics.hosted import namespace
@@ -64,10 +65,10 @@ def act_everywhere(
     Without regions terms must save three variances each, weighted by the cells' own noise.
 
     The library may hold no such support, though the law bends everywhere. So all its terms are
-    tried together in the same way, with the axis, its square and its cube, and then with products
-    of axis and physics and the square of the prediction (Ramsey 1969) too; what so many columns
-    cost is in their held-out errors, and rows outside must not be predicted worse at all. Rows over
-    which a deviation begins gradually are not asked: they have a part in it.
+    tried together in the same way, with powers of the axis, and then with products of axis and
+    physics and the square of the prediction (Ramsey 1969) too; what so many columns cost is in
+    their held-out errors, and rows outside must not be predicted worse at all. Rows over which a
+    deviation begins gradually are not asked: they have a part in it.
 
     Args:
       sums: of the regions and outside.
@@ -155,7 +156,7 @@ def _fit_curves(curved: Any, layout: ColumnLayout) -> tuple[Any, Any]:
     size = curved.shape[-1] - 1
     columns = np.broadcast_to(np.arange(size), (2, size))
     used = np.ones((2, size), bool)
-    used[0, layout.size + 1 :] = False
+    used[0, layout.size - 2 + DEGREE :] = False
     folds = curved.sum(0)
     coefficients, _ = fit_supports(folds, columns, used)
     every, outside = (

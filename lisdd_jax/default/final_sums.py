@@ -18,6 +18,9 @@ from lisdd_jax.numerics import cell_sums
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 
+DEGREE = 5
+"""Largest power of the axis along which a law may bend all along: a wave of a period and a half."""
+
 
 class Final(NamedTuple):
     """Sums over the rows that were settled on; the only ones with derivatives.
@@ -26,8 +29,8 @@ class Final(NamedTuple):
       law: over the rows of the law.
       regions, weighted: over the regions and outside, plain and weighted by the cells' noise.
       curved: ``(2, 2, m', m')`` over the rows in regions and outside but for gradual onsets, in two
-        folds, with more columns before the response: the axis squared and cubed, its products with
-        the physics, and the square of what the law predicts.
+        folds, with more columns before the response: powers of the axis from the second on, its
+        products with the physics, and the square of what the law predicts.
       map_all, map_law: ``(R_map, m', m')`` per cell of the map, of ``[1, axis, physics,
         residual]``, over all kept rows and over those of the law.
       map_rows: ``(R_map, 4)`` rows of a cell: in use, kept, of the law, in the regions.
@@ -49,7 +52,8 @@ def _with_curves(columns: jax.Array, law: jax.Array, layout: ColumnLayout) -> ja
     weight = jnp.where(one > 0, one, 1.0)
     place, physics = axis / weight, columns[layout.physics]
     predicted = law @ physics
-    bent = [axis * place, axis * place**2, *(place[None] * physics), predicted**2 / weight]
+    powers = [axis * place**power for power in range(1, DEGREE)]
+    bent = [*powers, *(place[None] * physics), predicted**2 / weight]
     return jnp.concatenate([columns[:-1], jnp.stack(bent), columns[-1:]])
 
 
