@@ -8,7 +8,7 @@ References:
   sequence features by using general scoring schemes, PNAS 87.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jax import lax
 
 from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.numerics import cell_sums, extremes, medians
+from lisdd_jax.numerics.hosted import namespace
 
 _TOLL = 1.5
 """Noise scales that a row of a run must lie off to speak for it: what a law that holds nearly is
@@ -39,7 +40,9 @@ that those of all the axis lend to them."""
 _CORRELATED, _LARGEST_RHO = 2.0, 0.95
 """Standard errors from which a correlation of neighbours counts, and the largest."""
 
-_BINS, _BISECTIONS, _LARGEST_RATE = 64, 30, 20.0
+_BINS = 64
+_RATES = np.geomspace(0.05, 20.0, 48)
+"""Rates between which that of the data is found."""
 
 
 class NarrowRun(NamedTuple):
@@ -155,27 +158,28 @@ def score_rows(
     return Scores(over(size), over(least))
 
 
-def _for_a_run(score: jax.Array) -> jax.Array:
-    """What a score says for a run to its side."""
+def _for_a_run(score: Any) -> Any:
+    """What scores, of NumPy or traced, say for a run to their side."""
     beyond = score - _TOLL
-    return jnp.where(beyond > 0, beyond, _GAP * beyond)
+    return namespace(score).where(beyond > 0, beyond, _GAP * beyond)
 
 
 def _rate(share: jax.Array) -> jax.Array:
     """The rate at which the best sum of what rows say falls off, the root of
-    ``E exp(rate said) = 1``, of scores with ``share (_BINS,)`` in their bins."""
+    ``log E exp(rate said) = 0``, of scores with ``share (_BINS,)`` in their bins.
+
+    The logarithm is convex: a chord of it between two rates has a smaller root.
+    """
     # Scores count as the upper end of their bin: the rate is none too large.
     ends = -_CLIP + 2 * _CLIP / _BINS * np.arange(1, _BINS + 1)
-    said = _for_a_run(jnp.asarray(ends, share.dtype))
-
-    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = bracket
-        middle = 0.5 * (low + high)
-        below = jnp.sum(share * jnp.exp(middle * said)) <= 1
-        return jnp.where(below, middle, low), jnp.where(below, high, middle)
-
-    bracket = (jnp.zeros((), share.dtype), jnp.full((), _LARGEST_RATE, share.dtype))
-    return lax.fori_loop(0, _BISECTIONS, halve, bracket)[0]
+    powers = np.exp(_RATES[:, None] * _for_a_run(ends))
+    value = jnp.log(jnp.matmul(jnp.asarray(powers, share.dtype), share, precision="highest"))
+    place = jnp.minimum(jnp.sum(value <= 0, dtype=jnp.int32), len(_RATES) - 1)
+    rates = jnp.asarray(_RATES, share.dtype)
+    low, high = value[jnp.maximum(place - 1, 0)], value[place]
+    low, begin = (jnp.where(place > 0, part, 0.0) for part in (low, rates[place - 1]))
+    part = jnp.where(high > 0, -low / jnp.where(high > low, high - low, 1.0), 1.0)
+    return begin + part * (rates[place] - begin)
 
 
 def _best_segment(

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.default import ends, narrow_runs, near_law, outliers, run_sums
-from lisdd_jax.default.cells import MOST_CELLS, SortedCells
+from lisdd_jax.default.cells import FEWEST_CELLS, MOST_CELLS, SortedCells
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import Sums, about_law
@@ -100,6 +100,8 @@ def keep_near_law(
     asked = jnp.append(asked & ~look.trusted, False)[cell]
     run = narrow_runs.find_narrow_run(score, asked, rows.possible, look.dependence.rows)
     stands = (run.gain > least) & narrow_runs.is_narrow(run, short, cells)
+    # Of fewer cells nobody knows the law beside a run.
+    stands = stands & (cells.num >= FEWEST_CELLS)
     run = jax.tree.map(lambda part: jnp.where(stands, part, 0).astype(part.dtype), run)
     return KeptRows(near.keep & ~run.rows(len(cell)), run)
 

