@@ -7,6 +7,8 @@ above 550 W/m2 the blinds are down; in between, the sun heats the zone, which th
 the corrected model forecasts the next 10 days, one day ahead at a time.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -61,6 +63,17 @@ def forecast(rate, time, forcing, initial, ends):
     return rollout(slope, initial, time, switch=switch)
 
 
+@partial(jax.jit, static_argnums=0)
+def forecast_days(rate, parameters, days, initial, forcings, ends):
+    """Forecasts of several days; rates that differ in their parameters alone share a program."""
+    one = partial(forecast, partial(rate, parameters))
+    return jax.vmap(one, (0, 0, 0, None))(days, forcings, initial, ends)
+
+
+def linear(weights, inputs):
+    return jnp.column_stack([design(inputs), library(inputs)]) @ weights
+
+
 def by_day(values):
     """Rows of every held-out day, with the first of the next one."""
     starts = jnp.arange(TRAINING_DAYS, DAYS - 1) * PER_DAY
@@ -97,11 +110,9 @@ def main():
     uncorrected = jnp.linalg.lstsq(physics, rows.response)[0]
     corrected = jnp.linalg.lstsq(rows.columns, rows.response)[0]
     rates = {
-        "uncorrected": lambda inputs: design(inputs) @ uncorrected,
-        "corrected everywhere": lambda inputs: (
-            jnp.column_stack([design(inputs), library(inputs)]) @ corrected
-        ),
-        "corrected in the band": lambda inputs: model.apply(parameters, inputs, 0.0),
+        "uncorrected": (linear, jnp.append(uncorrected, jnp.zeros(terms.shape[1]))),
+        "corrected everywhere": (linear, corrected),
+        "corrected in the band": (partial(model.apply, temperature=0.0), parameters),
     }
 
     print(f"{Verdict(int(found.verdict)).name} (p = 1e{found.test.log_p_value / jnp.log(10):.0f})")
@@ -113,9 +124,8 @@ def main():
     days, forcings = by_day(time), [by_day(part) for part in forcing]
     ends = jnp.concatenate([parameters.lower, parameters.upper])
     errors = {}
-    for name, rate in rates.items():
-        run = jax.vmap(lambda t, initial, *part, rate=rate: forecast(rate, t, part, initial, ends))
-        forecasts = run(days, by_day(measured)[:, 0], *forcings)
+    for name, (rate, fitted) in rates.items():
+        forecasts = forecast_days(rate, fitted, days, by_day(measured)[:, 0], forcings, ends)
         raise_if_failed(forecasts)
         error = forecasts.states - by_day(zone)
         errors[name] = float(jnp.sqrt(jnp.mean(error**2)))
