@@ -62,8 +62,8 @@ with contextlib.suppress(OSError, TypeError, AttributeError):
 # Within a module more is left, since its tests share programs, and less where a long module begins,
 # whose tests may add 700 megabytes at once.
 _MOST_BYTES_WITHIN_A_MODULE = 3 << 29
-_MOST_BYTES_BEFORE_A_MODULE = 5 << 28
-_MOST_BYTES_BEFORE_A_LONG_ONE = 1 << 30
+_MOST_BYTES_BEFORE_A_MODULE = 11 << 27
+_MOST_BYTES_BEFORE_A_LONG_ONE = 9 << 27
 
 
 def pytest_configure(config: pytest.Config) -> None:
