@@ -18,8 +18,9 @@ from lisdd_jax.numerics import cell_sums
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 
-DEGREE = 5
-"""Largest power of the axis along which a law may bend all along: a wave of a period and a half."""
+DEGREE = 3
+"""Largest power of the axis along which a law may bend all along: with the fifth such a curve
+follows a regime of another law too, as that of dense traffic."""
 
 
 class Final(NamedTuple):

@@ -27,7 +27,7 @@ def act(rows, chosen, num_ends, present=BOTH, vouched=False):
 def with_curves(rows):
     """Columns with those that the law would bend along, before the response."""
     axis, physics = rows.columns[:, 1], rows.columns[:, LAW]
-    powers = axis[:, None] ** np.arange(2, 6)
+    powers = axis[:, None] ** np.arange(2, 4)
     bent = np.column_stack([powers, axis[:, None] * physics, (physics @ THETA[:2]) ** 2])
     return np.column_stack([rows.columns[:, :-1], bent, rows.columns[:, -1]])
 
@@ -73,7 +73,7 @@ def loops_everywhere(rows, chosen, num_ends):
     wide = with_curves(rows)
     curves = [
         rivals(*predicted(rows, wide, list(range(num))), 4 * price, 0)
-        for num in (LAYOUT.size + 3, wide.shape[1] - 1)
+        for num in (LAYOUT.size + 1, wide.shape[1] - 1)
     ]
     return named or any(curves), named, best
 
