@@ -11,8 +11,14 @@ from lisdd_jax import dataset
 from lisdd_jax.config import Config, PublishedConfig, check_config
 from lisdd_jax.default import method as default
 from lisdd_jax.default import programs
-from lisdd_jax.numerics.compilation import compiled, describe_call, made_ahead
+from lisdd_jax.numerics.compilation import (
+    MOST_ROWS_QUICK,
+    compiled,
+    describe_call,
+    made_ahead,
+)
 from lisdd_jax.numerics.hosted import is_known
+from lisdd_jax.numerics.memory import return_free_memory
 from lisdd_jax.numerics.precision import full_precision
 from lisdd_jax.published import method as published
 from lisdd_jax.results import Diagnosis
@@ -78,6 +84,9 @@ def _run_once(
         name: np.asarray(getattr(found, name))[:num_rows] for name in ("outliers", "row_noise")
     }
     found = dataclasses.replace(found, **per_row)
+    if num_rows > MOST_ROWS_QUICK:
+        # The allocator keeps what each pass over many rows has done with, three times the data.
+        return_free_memory()
     return jax.device_put(found)
 
 

@@ -24,6 +24,10 @@ _FULL_CELLS = 12
 _SMALL_ROWS, _LEAST_ROWS = 4, 3
 """Rows wanted and needed by a cell of which only the level is fitted."""
 
+_MOST_COUNTED = 1 << 16
+"""Rows up to which places are found by counting: of so few places it costs no more than a search
+and compiles in a third of the time, but takes memory for all of them at once."""
+
 
 class SortedCells(NamedTuple):
     """Cells of sorted rows.
@@ -69,9 +73,7 @@ def lay_cells(
     k = jnp.arange(1, MOST_CELLS, dtype=jnp.int32)
     rank = jnp.clip((k * num_rows + wanted // 2) // jnp.maximum(wanted, 1), 0, n - 1)
     at = axis[rank]
-    # Of so few places counting costs no more than searching, and compiles in a third of the time.
-    before = jnp.sum(axis[None] < at[:, None], axis=1, dtype=jnp.int32)
-    after = jnp.sum(axis[None] <= at[:, None], axis=1, dtype=jnp.int32)
+    before, after = _rows_before(axis, at)
     cut = jnp.where(rank - before <= after - rank, before, after)
     cut = jnp.where(k < wanted, jnp.minimum(cut, num_rows), num_rows)
 
@@ -87,6 +89,16 @@ def lay_cells(
     of_row = jnp.sum(row[None] >= ends[:, None], axis=0, dtype=jnp.int32)
     of_row = jnp.where(row < num_rows, of_row, MOST_CELLS)
     return SortedCells(of_row, bounds, 1 + jnp.sum(taken, dtype=jnp.int32))
+
+
+def _rows_before(axis: jax.Array, at: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Numbers of rows with less than ``at (K,)`` on the axis, and with not more."""
+    if len(axis) > _MOST_COUNTED:
+        sides = (jnp.searchsorted(axis, at, side=side) for side in ("left", "right"))
+        before, after = (place.astype(jnp.int32) for place in sides)
+        return before, after
+    before = jnp.sum(axis[None] < at[:, None], axis=1, dtype=jnp.int32)
+    return before, jnp.sum(axis[None] <= at[:, None], axis=1, dtype=jnp.int32)
 
 
 def coarse_cells(axis: jax.Array, num_rows: jax.Array, num_physics: int) -> SortedCells:

@@ -95,10 +95,9 @@ class Sharing(NamedTuple):
     neighbours: jax.Array
 
 
-def _shares(cell: jax.Array, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _shares(cells: SortedCells, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Number of rows, and chances that two rows share a cell, or lie in neighbouring ones."""
-    number = jnp.arange(MOST_CELLS, dtype=cell.dtype)
-    count = jnp.sum(cell[None] == number[:, None], axis=1, dtype=jnp.int32).astype(dtype)
+    count = jnp.diff(cells.bounds).astype(dtype)
     total = jnp.maximum(jnp.sum(count), 1)
     share = count / total
     return total, jnp.sum(share**2), 2 * jnp.sum(share[1:] * share[:-1])
@@ -109,18 +108,18 @@ def _sharing(within: jax.Array, across: jax.Array) -> Sharing:
     return Sharing(rows, jnp.maximum(0.5 * across, 0.0) / rows)
 
 
-def share_of_record(rho: jax.Array, cell: jax.Array, order: jax.Array) -> Sharing:
-    """Sharing by an autoregression in the record; ``cell`` and ``order (n,)`` of sorted rows."""
+def share_of_record(rho: jax.Array, cells: SortedCells, order: jax.Array) -> Sharing:
+    """Sharing by an autoregression in the record; ``order (n,)`` of the sorted rows."""
     zero = jnp.zeros((), rho.dtype)
     return lax.cond(
-        rho > 0, lambda: _share_of_record(rho, cell, order), lambda: _sharing(zero, zero)
+        rho > 0, lambda: _share_of_record(rho, cells, order), lambda: _sharing(zero, zero)
     )
 
 
-def _share_of_record(rho: jax.Array, cell: jax.Array, order: jax.Array) -> Sharing:
-    num, dtype = cell.shape[0], rho.dtype
-    total, chance, chance_near = _shares(cell, dtype)
-    record = jnp.zeros_like(cell).at[order].set(cell)
+def _share_of_record(rho: jax.Array, cells: SortedCells, order: jax.Array) -> Sharing:
+    num, dtype = order.shape[0], rho.dtype
+    total, chance, chance_near = _shares(cells, dtype)
+    record = jnp.zeros_like(cells.of_row).at[order].set(cells.of_row)
 
     def pairs(lag: jax.Array) -> jax.Array:
         left, right = rows_apart(record, lag, MOST_CELLS), record
@@ -160,17 +159,17 @@ def gather_blocks(block: jax.Array) -> Blocks:
     return Blocks(order, block[order])
 
 
-def share_of_blocks(blocks: Blocks, cell: jax.Array, likeness: jax.Array) -> Sharing:
+def share_of_blocks(blocks: Blocks, cells: SortedCells, likeness: jax.Array) -> Sharing:
     """Sharing by blocks, any two rows of which correlate by ``likeness``.
 
     Args:
       blocks: the rows by blocks.
-      cell: ``(n,)`` int of the rows along the axis, so that it never falls.
+      cells: of the rows along the axis.
       likeness: correlation.
     """
     dtype = likeness.dtype
-    total, chance, chance_near = _shares(cell, dtype)
-    block, cell = blocks.label, cell[blocks.order]
+    total, chance, chance_near = _shares(cells, dtype)
+    block, cell = blocks.label, cells.of_row[blocks.order]
     used = cell < MOST_CELLS
     yes = jnp.ones(1, bool)
     new_block = jnp.concatenate([yes, block[1:] != block[:-1]])
@@ -196,10 +195,10 @@ def share(
     dtype = found.axis.dtype
     if blocks is not None:
         likeness = jnp.maximum(found.axis_rho, found.record_rho)
-        return share_of_blocks(blocks, cells.of_row, likeness)
+        return share_of_blocks(blocks, cells, likeness)
     num_rows = jnp.sum(cells.of_row < MOST_CELLS).astype(dtype)
     by_axis = share_of_axis(found.axis_rho, num_rows, cells.num.astype(dtype))
-    by_record = share_of_record(found.record_rho, cells.of_row, order)
+    by_record = share_of_record(found.record_rho, cells, order)
     return Sharing(*(jnp.maximum(a, b) for a, b in zip(by_axis, by_record, strict=True)))
 
 

@@ -108,21 +108,26 @@ def sum_final(
         region.bound,
     )
     part = jnp.where(kept, 2 * settled.slot + rows.fold, 2 * most + 2)
-    columns = jnp.concatenate([rows.columns[: layout.num_directions], response[None]])
     on_map = jnp.where(kept, rows.map_cell, num_map)
     groups = jnp.stack([cell < MOST_CELLS, kept, settled.law, settled.slot < most], axis=1).astype(
         response.dtype
     )
-    bent = _with_curves(rows.columns, rows.initial / rows.unit + theta, layout)
     outside = (settled.slot == most).astype(jnp.int32)
     half = jnp.where(kept & ~_in_onsets(rows.axis, settled), 2 * outside + rows.fold, 4)
-    curved = sum_products(bent, half, 4)
+
+    def bend(columns: jax.Array) -> jax.Array:
+        return _with_curves(columns, rows.initial / rows.unit + theta, layout)
+
+    def sum_map(cell: jax.Array) -> jax.Array:
+        return sum_products(rows.columns, cell, num_map, expand=layout.drop_terms)
+
+    curved = sum_products(rows.columns, half, 4, expand=bend)
     return Final(
         law=law,
         regions=fold_sums(rows, part, most, None),
         weighted=fold_sums(rows, part, most, weight),
         curved=curved.reshape(2, 2, *curved.shape[1:]),
-        map_all=sum_products(columns, on_map, num_map),
-        map_law=sum_products(columns, jnp.where(settled.law, on_map, num_map), num_map),
+        map_all=sum_map(on_map),
+        map_law=sum_map(jnp.where(settled.law, on_map, num_map)),
         map_rows=cell_sums.cell_totals(groups, rows.map_cell, num_map),
     )

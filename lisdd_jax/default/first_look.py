@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lisdd_jax.default import correlations, dependence, noise_shape, pieces
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells, coarse_cells, fine_cells
@@ -49,7 +50,9 @@ def _quarters(cells: SortedCells) -> SortedCells:
     """Cells joined to four."""
     of_row = 4 * cells.of_row // jnp.maximum(cells.num, 1)
     of_row = jnp.where(cells.of_row < MOST_CELLS, of_row, MOST_CELLS)
-    return SortedCells(of_row, cells.bounds, jnp.minimum(cells.num, 4))
+    first = -(-np.arange(MOST_CELLS + 1, dtype=np.int32) * cells.num // 4)
+    bounds = cells.bounds[jnp.minimum(first, MOST_CELLS)]
+    return SortedCells(of_row, bounds, jnp.minimum(cells.num, 4))
 
 
 @compiled(static_argnames=("layout",))

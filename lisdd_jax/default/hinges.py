@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.lines import LineSums, line_left, solve_left
@@ -83,11 +84,16 @@ class _Beside(NamedTuple):
         return (values - self.middle.reshape(shape)) / self.span.reshape(shape)
 
     def of_rows(self, axis: jax.Array, present: jax.Array) -> jax.Array:
-        """The working axis ``(2, n)`` of rows beside starts, and beside stops; 0 elsewhere."""
-        row = jnp.arange(axis.shape[0], dtype=jnp.int32)[None, None]
-        own = (row >= self.first[..., None]) & (row < self.last[..., None])
-        every = jnp.broadcast_to(axis[None, None], (*self.first.shape, *axis.shape))
-        return jnp.sum(jnp.where(own & present[None, :, None], self.to_work(every), 0.0), 1)
+        """The working axis ``(n,)`` of rows beside the ends ``(R,)`` of one side; 0 elsewhere.
+
+        No row is beside two of them.
+        """
+        row = jnp.arange(axis.shape[0], dtype=jnp.int32)
+        work = jnp.zeros_like(axis)
+        for r in range(len(present)):
+            own = (row >= self.first[r]) & (row < self.last[r]) & present[r]
+            work = jnp.where(own, (axis - self.middle[r]) / self.span[r], work)
+        return work
 
 
 class _Grid(NamedTuple):
@@ -129,9 +135,19 @@ def _running_sums(
     work: jax.Array, residual: jax.Array, corrected: jax.Array, weight: jax.Array
 ) -> jax.Array:
     """Running sums ``(10, n + 1)`` of ``t^0 .. t^4``, ``r t^0 .. r t^2``, ``r^2`` and corrected."""
-    powers = work[None] ** jnp.arange(_NUM_POWERS, dtype=work.dtype)[:, None] * weight[None]
-    squares = weight[None] * jnp.stack([residual, corrected]) ** 2
-    return extremes.running_sum(jnp.concatenate([powers, powers[:3] * residual[None], squares]))
+
+    def sum_one(which: tuple[jax.Array, jax.Array]) -> jax.Array:
+        power, kind = which
+        value = weight
+        for exponent in range(1, _NUM_POWERS):
+            value = value * jnp.where(power >= exponent, work, 1.0)
+        others = [jnp.ones_like(work), residual, residual**2, corrected**2]
+        return extremes.running_sum(value * lax.select_n(kind, *others))
+
+    # One after the other: what is summed would take as much memory as the sums.
+    power = np.array([*range(_NUM_POWERS), 0, 1, 2, 0, 0], np.int32)
+    kind = np.array([0] * _NUM_POWERS + [1, 1, 1, 2, 3], np.int32)
+    return lax.map(sum_one, (jnp.asarray(power), jnp.asarray(kind)))
 
 
 def _grid_of(axis: jax.Array, beside: _Beside, spans: Spans) -> tuple[_Grid, jax.Array]:
@@ -226,13 +242,14 @@ def profile_ends(rows: EndRows, spans: Spans, placed: Placed) -> EndProfiles:
     beside = _beside(axis, spans, placed, rows.num)
     grid, places = _grid_of(rows.axis, beside, spans)
 
-    def side(part: tuple[_Grid, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
-        grid, work, first, last = part
+    def side(part: tuple[_Grid, _Beside]) -> tuple[jax.Array, ...]:
+        grid, beside = part
+        work = beside.of_rows(axis, spans.present)
         sums = _running_sums(work, rows.residual, rows.corrected, rows.weight)
-        return _kink_left(grid, sums), _jump_left(grid, sums), sums[:, last] - sums[:, first]
+        whole = sums[:, beside.last] - sums[:, beside.first]
+        return _kink_left(grid, sums), _jump_left(grid, sums), whole
 
     # One after the other: sums over all rows of a long table are what needs most memory.
-    parts = (grid, beside.of_rows(axis, spans.present), beside.first, beside.last)
-    hinges, jumps, whole = jax.lax.map(side, parts)
+    hinges, jumps, whole = lax.map(side, (grid, beside))
     width = grid.width[:, :, 0] * beside.span[..., None]
     return EndProfiles(hinges, jumps, whole[:, 9], jnp.maximum(whole[:, 0], 1.0), places, width)

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
+
 
 @dataclass(frozen=True)
 class ColumnLayout:
@@ -38,3 +41,7 @@ class ColumnLayout:
     def without_terms(self) -> "ColumnLayout":
         """The columns but for the terms."""
         return ColumnLayout(self.num_physics, 0)
+
+    def drop_terms(self, columns: jax.Array) -> jax.Array:
+        """Columns ``(m, n)`` but for the terms."""
+        return jnp.concatenate([columns[: self.num_directions], columns[-1:]])

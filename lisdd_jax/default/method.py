@@ -109,15 +109,18 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     config = to_host(config)
     layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
     live = order_rows(key, data, order_known(data) if known else None)
-    lawful = without_terms(live if known else lax.stop_gradient(live), layout)
-    look = first_look.look(lawful, layout.without_terms())
+    # Of many rows each copy counts: none has a name that outlives its use.
+    look = first_look.look(
+        without_terms(live if known else lax.stop_gradient(live), layout), layout.without_terms()
+    )
     if not known or np.any(to_host(look.exponents)):
         live = weigh(live, look.noise.relative)
     # What is searched for is discrete, and carries no derivative; final sums are of live rows.
     ordered = live if known else lax.stop_gradient(live)
     unit = to_host(ordered.unit)
-    exact = data if known else lax.stop_gradient(data)
-    floor = to_host(rounding_variance(exact, ordered, look.keep))
+    floor = to_host(
+        rounding_variance(data if known else lax.stop_gradient(data), ordered, look.keep)
+    )
     if known:
         data = data.without_rows()
     state = Known(to_host(look), floor, config.negligible / unit)

@@ -166,5 +166,4 @@ def without_terms(rows: Ordered, layout: ColumnLayout) -> Ordered:
       rows: the rows, their columns as ``layout`` says.
       layout: columns.
     """
-    columns = jnp.concatenate([rows.columns[: layout.num_directions], rows.columns[-1:]])
-    return rows._replace(columns=columns, term_scale=rows.term_scale[:0])
+    return rows._replace(columns=layout.drop_terms(rows.columns), term_scale=rows.term_scale[:0])

@@ -6,6 +6,7 @@ piece holds few of them, and a matrix product for each costs a tenth of adding r
 """
 
 import itertools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,11 @@ _FEW_CELLS = 4
 
 
 def sum_products(
-    columns: jax.Array, cell: jax.Array, num_cells: int, weights: jax.Array | None = None
+    columns: jax.Array,
+    cell: jax.Array,
+    num_cells: int,
+    weights: jax.Array | None = None,
+    expand: Callable[[jax.Array], jax.Array] = lambda columns: columns,
 ) -> jax.Array:
     """Sums of products of all pairs of columns, per cell.
 
@@ -32,12 +37,15 @@ def sum_products(
         tables near rows should be of near cells; others take longer.
       num_cells: number of cells (static).
       weights: ``(n,)`` of the rows; 1 where None.
+      expand: makes of columns ``(m, .)`` of some rows those that are summed, ``(m', .)``: they
+        never exist for all rows of a long table.
 
     Returns:
-      ``(num_cells, m, m)`` symmetric.
+      ``(num_cells, m', m')`` symmetric.
     """
     if cell.shape[0] > 2 * _PIECE:
-        return _sum_by_pieces(columns, cell, num_cells, weights)
+        return _sum_by_pieces(columns, cell, num_cells, weights, expand)
+    columns = expand(columns)
     if num_cells <= _FEW_CELLS:
         return _sum_by_masks(columns, cell, num_cells, weights)
     return _sum_by_rows(columns, cell, num_cells, weights)
@@ -71,9 +79,13 @@ def _sum_by_rows(
 
 
 def _sum_by_pieces(
-    columns: jax.Array, cell: jax.Array, num_cells: int, weights: jax.Array | None
+    columns: jax.Array,
+    cell: jax.Array,
+    num_cells: int,
+    weights: jax.Array | None,
+    expand: Callable[[jax.Array], jax.Array],
 ) -> jax.Array:
-    num = cell.shape[0]
+    num, size = cell.shape[0], jax.eval_shape(expand, columns).shape[0]
     place = jnp.arange(_PIECE, dtype=jnp.int32)
     given = jnp.where((cell >= 0) & (cell < num_cells), cell, num_cells).astype(jnp.int32)
 
@@ -84,7 +96,7 @@ def _sum_by_pieces(
         def cut(values: jax.Array) -> jax.Array:
             return lax.dynamic_slice_in_dim(values, first, _PIECE, axis=-1)
 
-        part, own = cut(columns), jnp.where(place >= begin - first, cut(given), num_cells)
+        part, own = expand(cut(columns)), jnp.where(place >= begin - first, cut(given), num_cells)
         weighted = part if weights is None else part * cut(weights)[None]
 
         def add_cell(k: jax.Array, total: jax.Array) -> jax.Array:
@@ -93,6 +105,6 @@ def _sum_by_pieces(
         last = jnp.max(jnp.where(own < num_cells, own, -1))
         return lax.fori_loop(jnp.min(own), last + 1, add_cell, total), None
 
-    zero = jnp.zeros((num_cells, len(columns), len(columns)), columns.dtype)
+    zero = jnp.zeros((num_cells, size, size), columns.dtype)
     total, _ = lax.scan(add, zero, jnp.arange(0, num, _PIECE, dtype=jnp.int32))
     return _symmetric(total)

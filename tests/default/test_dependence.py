@@ -44,13 +44,13 @@ def test_rows_that_count_as_one_are_those_of_the_covariance(rho, shuffled):
     order = np.arange(NUM)
     if shuffled:
         order = np.argsort(np.sin(np.arange(NUM) / 9), kind="stable")
-    found = share_of_record(jnp.asarray(rho), jnp.asarray(CELL), jnp.asarray(order))
+    found = share_of_record(jnp.asarray(rho), LAYOUT, jnp.asarray(order))
     np.testing.assert_allclose(found.rows, rows_as_one(rho, CELL, order), rtol=0.05)
 
 
 def test_sharing_along_the_axis_is_that_of_a_sorted_record():
     along = share_of_axis(jnp.asarray(0.5), jnp.asarray(float(NUM)), jnp.asarray(12.0))
-    record = share_of_record(jnp.asarray(0.5), jnp.asarray(CELL), jnp.arange(NUM))
+    record = share_of_record(jnp.asarray(0.5), LAYOUT, jnp.arange(NUM))
     np.testing.assert_allclose(along.rows, record.rows, rtol=0.15)
     assert abs(along.neighbours - record.neighbours) < 0.02
 
@@ -62,7 +62,7 @@ def test_blocks_share_what_their_pairs_do(scattered):
         block = np.random.default_rng(3).permutation(block)
     likeness = 0.6
     blocks = gather_blocks(jnp.asarray(block))
-    found = share_of_blocks(blocks, jnp.asarray(CELL), jnp.asarray(likeness))
+    found = share_of_blocks(blocks, LAYOUT, jnp.asarray(likeness))
     pairs = (block[:, None] == block[None]) & ~np.eye(NUM, dtype=bool)
     apart = CELL[None] - CELL[:, None]
     share = np.bincount(CELL) / NUM
