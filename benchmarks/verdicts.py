@@ -84,12 +84,16 @@ def place() -> Iterator[Setting]:
 
 
 def narrow() -> Iterator[Setting]:
-    """A step over so few rows that one of the method's cells, or two, hold them."""
+    """Steps over so few rows that one of the method's cells, or two, hold each."""
     for num, width in ((100, 0.6), (200, 0.4), (500, 0.2), (2000, 0.1)):
         for size, noise, low in ((5, "gauss", 5.0), (10, "outpos", 5.0), (5, "gauss", 10 - width)):
             name = f"step {size} on {low:g} to {low + width:g}, n {num}, noise {noise}"
             options = {"n": num, "noise": noise, "regs": [(low, low + width, {0: float(size)})]}
             yield Setting("narrow", name, options, ((low, low + width),))
+        if num > 100:
+            truth = ((2.0, 2 + width), (7.0, 7 + width))
+            steps = [(*span, {0: size}) for span, size in zip(truth, (5.0, -5.0), strict=True)]
+            yield Setting("narrow", f"two steps, n {num}", {"n": num, "regs": steps}, truth)
 
 
 def weak() -> Iterator[Setting]:

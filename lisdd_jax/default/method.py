@@ -133,13 +133,12 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
         law = (survey.place.theta, survey.place.clean)
         clean = _clean_cells(survey, config)
         found = rows.keep_near_law(ordered, look, law, survey.scale, clean, keep, limits, layout)
-        return (survey, found.run), found.keep
+        return (survey, found.runs), found.keep
 
-    (survey, run), keep, repeats = _repeat_until_settled(work, look.keep, known)
-    task = Task(
-        live, ordered, look, keep | run.rows(len(keep)), repeats, state, survey, layout, config
-    )
-    stands = _take_regions(task, run)
+    (survey, runs), keep, repeats = _repeat_until_settled(work, look.keep, known)
+    task = Task(live, ordered, look, keep, repeats, state, survey, layout, config)
+    stands, run = _take_regions(task, to_host(runs))
+    task = task._replace(keep=keep | run.rows(len(keep)))
     region, settled, turned = _find_regions(task, stands, run)
     stands = stands._replace(theta=turned.theta)
     task = task._replace(repeats=repeats & turned.settled)
@@ -160,8 +159,9 @@ def _clean_cells(survey: Survey, config: Config) -> Any:
     return xp.where(certified, survey.place.clean, survey.fits.present)
 
 
-def _take_regions(task: Task, run: NarrowRun) -> Standing:
-    """The regions with evidence of their own, and ``run``."""
+def _take_regions(task: Task, runs: NarrowRun) -> tuple[Standing, NarrowRun]:
+    """The regions with evidence of their own and for narrow ``runs (M,)``, and the run ``(R,)`` of
+    each: of several in neighbouring cells the strongest, and the others stay set aside."""
     survey, look = task.survey, task.state.look
     place, fits = survey.place, survey.fits
     xp = namespace(survey.variance)
@@ -169,9 +169,8 @@ def _take_regions(task: Task, run: NarrowRun) -> Standing:
     certified = -place.gain < log_alpha
     # Runs that do not stand out by themselves stay out of the law, unless nothing stands out.
     clean = _clean_cells(survey, task.config)
-    bounds = look.cells.bounds
-    run = to_host(run)
-    narrow = (bounds[:-1] < run.stop) & (bounds[1:] > run.start)
+    held = runs.of_cells(look.cells.bounds)
+    narrow = xp.any(held, 0)
     # A run may hold all rows of a cell, which is then described by none.
     there = fits.present | narrow
     members = regions.members_of_runs(clean & ~narrow, there, task.config.max_regions)
@@ -179,12 +178,15 @@ def _take_regions(task: Task, run: NarrowRun) -> Standing:
     gains = regions.gain_of_regions(
         fits, place, survey.costs, trusted, members, task.layout.physics
     )
-    gains = xp.where(xp.any(members & narrow[None], 1), run.gain, gains)
+    own = xp.where(xp.any(members[:, None] & held[None], -1), runs.gain[None], 0.0)
+    best, some = xp.argmax(own, 1), xp.any(own > 0, 1)
+    run = NarrowRun(*(xp.where(some, part[best], 0).astype(part.dtype) for part in runs))
+    gains = xp.where(some, run.gain, gains)
     members = members & (-gains < log_alpha)[:, None]
-    return Standing(
+    stands = Standing(
         placed=certified,
         certified=certified | xp.any(narrow),
-        gain=xp.maximum(place.gain, run.gain),
+        gain=xp.maximum(place.gain, xp.max(runs.gain)),
         members=members,
         present=xp.any(members, -1),
         gains=gains,
@@ -192,6 +194,7 @@ def _take_regions(task: Task, run: NarrowRun) -> Standing:
         theta=xp.where(certified, place.theta, place.theta_all),
         scatter=xp.where(certified, place.scatter, place.scatter_all),
     )
+    return stands, run
 
 
 def _find_regions(

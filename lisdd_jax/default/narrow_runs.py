@@ -8,6 +8,7 @@ References:
   sequence features by using general scoring schemes, PNAS 87.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -29,13 +30,16 @@ _CLIP = 4.0
 _FEWEST = 4
 """Rows of the shortest run."""
 
+MOST_RUNS = 4
+"""Runs sought one after the other: as many as a result has regions by default."""
+
 _GAP = 3.0
 """How much more a row short of the toll speaks against a run than one beyond it for it: gross
 errors that stand together leave rows between them where they were, a wrong law does not."""
 
 _BESIDE, _LENT = 8, 4
-"""Rows at least that are looked at on either side of a run for how gross errors lie there, and rows
-that those of all the axis lend to them."""
+"""Rows at least that are looked at beside a run for gross errors, and that all others lend to
+them."""
 
 _CORRELATED, _LARGEST_RHO = 2.0, 0.95
 """Standard errors from which a correlation of neighbours counts, and the largest."""
@@ -46,7 +50,7 @@ _RATES = np.geomspace(0.05, 20.0, 48)
 
 
 class NarrowRun(NamedTuple):
-    """The run of rows that stands out most.
+    """A run of rows that stands out, or several ``(...)``.
 
     Attributes:
       start, stop: int32, first row and the one after the last; both 0 where there is none.
@@ -54,14 +58,20 @@ class NarrowRun(NamedTuple):
         ``exp(-gain)`` at most; 0 where there is none.
     """
 
-    start: jax.Array
-    stop: jax.Array
-    gain: jax.Array
+    start: Any
+    stop: Any
+    gain: Any
 
     def rows(self, num: int) -> jax.Array:
-        """Its rows, ``(num,)`` bool."""
+        """Rows of any of them, ``(num,)`` bool."""
         row = jnp.arange(num, dtype=jnp.int32)
-        return (row >= self.start) & (row < self.stop)
+        start, stop = (jnp.reshape(end, (-1, 1)) for end in (self.start, self.stop))
+        return jnp.any((row[None] >= start) & (row[None] < stop), 0)
+
+    def of_cells(self, bounds: Any) -> Any:
+        """Cells, of first rows ``bounds (K + 1,)``, that hold rows of each of ``(M,)``, bool."""
+        start, stop, bounds = self.start[:, None], self.stop[:, None], bounds[None]
+        return (bounds[:, :-1] < stop) & (bounds[:, 1:] > start) & (stop > start)
 
 
 def cells_to_search(clean: jax.Array, num: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -253,3 +263,39 @@ def find_narrow_run(
     best = jnp.argmax(both.gain)
     some = both.gain[best] > 0
     return NarrowRun(*(jnp.where(some, part[best], 0).astype(part.dtype) for part in both))
+
+
+def find_narrow_runs(
+    score: Scores,
+    asked: jax.Array,
+    possible: jax.Array,
+    shared: jax.Array,
+    least: jax.Array,
+    counts: Callable[[NarrowRun], jax.Array],
+) -> NarrowRun:
+    """Runs that stand out one after the other, each beside the rows of those before.
+
+    A further one is sought only where the last one stood out, so that the level is kept.
+
+    Args:
+      score, asked, possible, shared: as for ``find_narrow_run``.
+      least: nats from which a run stands out.
+      counts: whether one that does is to be a region.
+
+    Returns:
+      ``(MOST_RUNS,)``; those that do not count are empty.
+    """
+    num, place = len(score.row), jnp.arange(MOST_RUNS, dtype=jnp.int32)
+
+    def body(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        step, _, asked, *found = state
+        run = find_narrow_run(score, asked, possible, shared)
+        stands = run.gain > least
+        own = (place == step) & stands & counts(run)
+        found = [jnp.where(own, new, old) for new, old in zip(run, found, strict=True)]
+        return step + 1, stands, asked & ~run.rows(num), *found
+
+    none, gain = jnp.zeros(MOST_RUNS, jnp.int32), jnp.zeros(MOST_RUNS, score.row.dtype)
+    begin: tuple[Any, ...] = (jnp.int32(0), jnp.ones((), bool), asked, none, none, gain)
+    _, _, _, *found = lax.while_loop(lambda s: (s[0] < MOST_RUNS) & s[1], body, begin)
+    return NarrowRun(*found)

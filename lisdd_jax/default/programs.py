@@ -17,6 +17,7 @@ from lisdd_jax.default.cells import MOST_CELLS
 from lisdd_jax.default.conclusion import log_tails
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.narrow_runs import NarrowRun
 from lisdd_jax.default.ordering import order_rows, without_terms
 from lisdd_jax.default.settling import settle
 from lisdd_jax.statistics.f_tests import f_ratio
@@ -46,8 +47,10 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     look = first_look.look.ahead(lawful, layout.without_terms())
     laws = ((law, flags), cells, flags, look.keep, (variance, variance))
     kept = rows.keep_near_law.ahead(ordered, look, *laws, layout)
+    of_region = (config.max_regions,)
+    run = NarrowRun(*(of(*of_region, dtype=part.dtype) for part in kept.runs))
     region, _ = rows.open_regions.ahead(
-        ordered, look.cells, members, flags, look.keep, cells, variance, kept.run
+        ordered, look.cells, members, flags, look.keep, cells, variance, run
     )
     begin = (region.spans.start, region.spans.stop)
     placed, _ = rows.move_ends.ahead(ordered, region, law, use, yes, begin, layout)

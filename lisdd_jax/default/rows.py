@@ -47,15 +47,15 @@ def residual_of(rows: Ordered, theta: jax.Array, layout: ColumnLayout) -> jax.Ar
 
 
 class KeptRows(NamedTuple):
-    """Rows that the cells are described by, and a run of others.
+    """Rows that the cells are described by, and runs of others.
 
     Attributes:
-      keep: ``(n,)`` bool, rows near to the law or to their own cell, without the run.
-      run: too short for cells to show; empty where none stands out.
+      keep: ``(n,)`` bool, rows near to the law or to their own cell, without the runs.
+      runs: ``(MOST_RUNS,)`` too short for cells to show; empty where none stands out.
     """
 
     keep: jax.Array
-    run: NarrowRun
+    runs: NarrowRun
 
 
 @compiled(static_argnames=("layout",))
@@ -98,12 +98,17 @@ def keep_near_law(
     cells = look.cells
     asked, short = narrow_runs.cells_to_search(searched, cells.num)
     asked = jnp.append(asked & ~look.trusted, False)[cell]
-    run = narrow_runs.find_narrow_run(score, asked, rows.possible, look.dependence.rows)
-    stands = (run.gain > least) & narrow_runs.is_narrow(run, short, cells)
     # Of fewer cells nobody knows the law beside a run.
-    stands = stands & (cells.num >= FEWEST_CELLS)
-    run = jax.tree.map(lambda part: jnp.where(stands, part, 0).astype(part.dtype), run)
-    return KeptRows(near.keep & ~run.rows(len(cell)), run)
+    asked = asked & (cells.num >= FEWEST_CELLS)
+    runs = narrow_runs.find_narrow_runs(
+        score,
+        asked,
+        rows.possible,
+        look.dependence.rows,
+        least,
+        lambda run: narrow_runs.is_narrow(run, short, cells),
+    )
+    return KeptRows(near.keep & ~runs.rows(len(cell)), runs)
 
 
 class OpenRegions(NamedTuple):
@@ -140,11 +145,11 @@ def open_regions(
 ) -> tuple[OpenRegions, Sums]:
     """Runs of cells ``members (R, K)`` as regions, and the sums over their rows.
 
-    ``clean (K,)`` are the cells of the law. A region whose cells hold the narrow ``run`` begins as
-    that.
+    ``clean (K,)`` are the cells of the law. A region for the sake of a narrow ``run (R,)`` begins
+    as that.
     """
     spans = ends.spans_of_runs(members, cells)
-    narrow = (spans.start <= run.start) & (run.stop <= spans.stop) & (run.stop > run.start)
+    narrow = run.stop > run.start
     spans = spans._replace(
         start=jnp.where(narrow, run.start, spans.start),
         stop=jnp.where(narrow, run.stop, spans.stop),

@@ -19,7 +19,7 @@ LAYOUT = ColumnLayout(3, 7)
 NUM = 512
 MASK = np.arange(NUM) % 9 != 4
 BAD = 11
-NO_RUN = NarrowRun(jnp.int32(0), jnp.int32(0), jnp.zeros(()))
+NO_RUN = NarrowRun(*jnp.zeros((2, 4), jnp.int32), jnp.zeros(4))
 
 
 def table():

@@ -9,7 +9,13 @@ import rows_data as data
 from lisdd_jax import Config, Verdict
 from lisdd_jax.default import narrow_runs
 from lisdd_jax.default.cells import SortedCells
-from lisdd_jax.default.narrow_runs import NarrowRun, Scores, find_narrow_run
+from lisdd_jax.default.narrow_runs import (
+    MOST_RUNS,
+    NarrowRun,
+    Scores,
+    find_narrow_run,
+    find_narrow_runs,
+)
 
 NUM = 240
 EVERY, BETWEEN = np.ones(NUM, bool), np.ones(NUM + 1, bool)
@@ -22,6 +28,22 @@ def find(score, asked=EVERY, possible=BETWEEN, shared=1.0):
     score = jnp.clip(score, -4, 4)
     asked, possible = map(jnp.asarray, (asked, possible))
     return find_narrow_run(Scores(score, score), asked, possible, jnp.asarray(shared, score.dtype))
+
+
+@jax.jit
+def find_all(score, least=-LEVEL, first_that_counts=0):
+    """Runs one after the other, of which those that begin early may not count."""
+    score = jnp.clip(score, -4, 4)
+
+    def counts(run):
+        return run.start >= first_that_counts
+
+    given = (jnp.asarray(EVERY), jnp.asarray(BETWEEN), jnp.ones((), score.dtype), least)
+    return find_narrow_runs(Scores(score, score), *given, counts)
+
+
+def spans_of(runs):
+    return sorted(zip(runs.start.tolist(), runs.stop.tolist(), strict=True))
 
 
 SCORE = jax.jit(narrow_runs.score_rows)
@@ -162,6 +184,50 @@ def test_rows_that_are_not_asked_belong_to_no_run():
     assert float(find(score, asked).gain) == 0
 
 
+def test_several_runs_are_found_one_after_the_other():
+    """Of either side, the strongest first; each as if the rows of those before were not there."""
+    score = drawn(2)
+    places = {20: (10, 4.0), 80: (8, -4.0), 140: (7, 4.0)}
+    for start, (num, size) in places.items():
+        score[start : start + num] = size
+        score[[start - 1, start + num]] = 0.0
+    found = find_all(score)
+    spans = [(start, start + num) for start, (num, _) in places.items()]
+    assert spans_of(found) == [(0, 0)] * (MOST_RUNS - 3) + spans
+    asked = EVERY.copy()
+    for k in range(3):
+        alone = find(score, asked)
+        assert (found.start[k], found.stop[k]) == (alone.start, alone.stop)
+        assert float(found.gain[k]) == pytest.approx(float(alone.gain))
+        asked[int(alone.start) : int(alone.stop)] = False
+    assert np.flatnonzero(found.rows(NUM)).tolist() == [
+        row for start, stop in spans for row in range(start, stop)
+    ]
+
+
+def test_a_run_that_does_not_count_hides_no_other():
+    score = drawn(2)
+    score[20:30] = score[140:147] = 4.0
+    score[[19, 30, 139, 147]] = 0.0
+    assert spans_of(find_all(score, -LEVEL, 100))[-1] == (140, 147)
+    assert spans_of(find_all(score, -LEVEL, 100))[0] == (0, 0)
+
+
+def test_no_further_run_is_sought_where_none_stands_out():
+    score = drawn(2)
+    score[20:30] = 4.0
+    score[[19, 30]] = 0.0
+    gain = float(find(score).gain)
+    assert spans_of(find_all(score, gain * 0.99))[-1] == (20, 30)
+    assert spans_of(find_all(score, gain * 1.01))[-1] == (0, 0)
+
+
+def test_cells_of_a_run_hold_some_of_its_rows():
+    runs = NarrowRun(np.array([5, 0, 10]), np.array([11, 0, 20]), np.ones(3))
+    held = runs.of_cells(np.array([0, 5, 10, 20, 30]))
+    assert held.astype(int).tolist() == [[0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]]
+
+
 def test_a_run_must_be_far_narrower_than_excluded_cells_that_hold_it():
     cells = SortedCells(
         jnp.asarray(np.repeat(np.arange(4), 30).astype(np.int32)),
@@ -251,6 +317,20 @@ def test_a_step_over_a_few_rows_is_found_with_its_ends():
         )
         assert float(found.place.log_p_value) == pytest.approx(
             float(found.place.region_log_p_value[0])
+        )
+    assert right >= 7
+
+
+def test_two_short_steps_are_two_regions():
+    right = 0
+    for seed in range(8):
+        table = data.straight([3, seed], data.sound, num=240)
+        rank = np.argsort(np.argsort(table.axis))
+        inside = ((rank >= 60) & (rank < 68)) | ((rank >= 170) & (rank < 178))
+        sign = np.where(rank < 100, 6.0, -6.0)
+        found = data.run(table._replace(response=table.response + sign * inside), seed=seed)
+        right += int(found.regions.present.sum()) == 2 and (
+            data.overlap(found, table.axis, inside) > 0.7
         )
     assert right >= 7
 
