@@ -302,6 +302,38 @@ def test_outliers_are_named_as_rows_of_the_table(positions, words_told, data):
     assert listed == [2 + position for position in positions]
 
 
+def law_of(found, data):
+    return data.design @ np.asarray(found.coefficients)
+
+
+@pytest.mark.parametrize(
+    "above, below, told",
+    [(8, 0, "above"), (0, 9, "below"), (14, 2, "above"), (7, 0, None), (5, 4, None), (0, 0, None)],
+)
+def test_rows_set_aside_on_one_side_may_be_a_tail(above, below, told, data):
+    """Beyond chance at .01; and by how much they would move the mean."""
+    found = with_regions(searched(), lower=np.full(2, NAN), upper=np.full(2, NAN))
+    found = dataclasses.replace(found, outliers=np.arange(39) < above + below)
+    off = np.r_[np.full(above, 3.9), np.full(below, -7.8), np.zeros(39 - above - below)]
+    rows = dataclasses.replace(data, response=law_of(found, data) + off)
+    summary = summarize(found, rows, config=DEFAULT, version="1")
+    said = [line for line in summary.warnings if "long tail" in line]
+    assert len(said) == (told is not None)
+    if told:
+        which = "14 of the 16" if below == 2 else f"all {above + below}"
+        shift = abs(off.sum()) / 39
+        assert said[0].startswith(f"{which} rows set aside outside of the regions lie {told} the")
+        assert said[0].endswith(f"the mean of {data.response_name} is {shift:.2g} {told} the law")
+
+
+def test_rows_set_aside_in_regions_are_none_of_the_law(data):
+    """The first region holds them all."""
+    found = dataclasses.replace(searched(), outliers=np.arange(39) < 12)
+    found = with_regions(found, lower=np.array([-np.inf, NAN]), upper=np.array([np.inf, NAN]))
+    summary = summarize(found, data, config=DEFAULT, version="1")
+    assert not any("long tail" in line for line in summary.warnings)
+
+
 def test_a_gradual_onset_is_told(data):
     found = with_regions(searched(), softness=np.array([[0.25, NAN], [NAN, NAN]]))
     assert "the deviation begins gradually between 0.7500 and 1.2500" in says(found, data)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy import special
 
 from lisdd_jax import expressions
 from lisdd_jax.expressions import Expression
@@ -17,6 +18,9 @@ from lisdd_jax.tables.problem import Problem
 _FEW_ROWS = 5
 _MOST_NAMED = 8
 _UNDETERMINED = ("zero", "twin", "combination")
+
+_BY_CHANCE = 0.01
+"""Probability below which rows set aside lie on one side for a reason."""
 
 
 def find(
@@ -39,6 +43,7 @@ def find(
     """
     yield from _rows(problem)
     yield from _outliers(evidence)
+    yield from _long_tail(found, problem, regions)
     known = problem.block is not None or problem.time is not None
     yield from _dependence(evidence, problem.axis_name, known)
     yield from _noise(evidence)
@@ -182,3 +187,24 @@ def _outliers(found: Evidence) -> Iterator[str]:
         yield f"row {named} lies far from all others near by and was set aside as a gross error"
     else:
         yield f"{len(rows)} rows lie far from all others near by and were set aside: {named}{more}"
+
+
+def _long_tail(found: Diagnosis, problem: Problem, regions: Sequence[Region]) -> Iterator[str]:
+    """Rows set aside that lie on one side of the law: gross errors, or the tail of its noise."""
+    outside = np.ones(len(problem.response), bool)
+    for region in regions:
+        outside &= ~region.contains(problem.axis)
+    law = problem.design @ np.asarray(found.coefficients, float)
+    left = (problem.response - law)[outside & found.outliers]
+    most = max(int(np.sum(left > 0)), int(np.sum(left < 0)))
+    # The upper tail of a binomial distribution, to either side.
+    if not most or 2 * special.betainc(most, len(left) - most + 1, 0.5) > _BY_CHANCE:
+        return
+    side = "above" if left.sum() > 0 else "below"
+    shift = numbers.short(abs(left.sum()) / np.sum(outside), 2)
+    which = f"all {most}" if most == len(left) else f"{most} of the {len(left)}"
+    place = " outside of the regions" if regions else ""
+    yield (
+        f"{which} rows set aside{place} lie {side} the law: unless they are errors, the noise has a"
+        f" long tail there and the mean of {problem.response_name} is {shift} {side} the law"
+    )
