@@ -1,8 +1,10 @@
 """Does a verdict depend on the key or on the cells of the map? Measured tables, over and over.
 
-Run ``python benchmarks/repeatability.py FOLDER [--cases CASES] [--keys 20]``. FOLDER holds measured
-tables as ``benchmarks/real_tables.py`` wants them; CASES holds the tables that
-``tests/test_case_tables.py`` names, with the formulas and libraries of that module. Layouts are
+Run ``python benchmarks/repeatability.py [FOLDER] [--cases CASES] [--drawn SEED] [--keys 20]``.
+FOLDER holds measured tables as ``benchmarks/real_tables.py`` wants them; CASES holds those that
+``tests/test_case_tables.py`` names, with the formulas and libraries of that module; of SEED come
+the first data sets of the designs of ``benchmarks/random_designs.py`` to which nothing is given
+besides, of the first hundred designs. Layouts are
 equal and quantile cells, 14, 10 and 20 of them; all keys are tried with the first, three with each
 other one. Of each table is told: the verdict that comes most often with the first layout; its share
 over the keys there; its share of all runs, every layout counting alike; and the share of runs of
@@ -20,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import pandas as pd
+import random_designs
 import real_tables
 
 import lisdd_jax
@@ -27,6 +30,7 @@ import lisdd_jax
 LAYOUTS = [(num, quantile) for quantile in (False, True) for num in (14, 10, 20)]
 FEW_KEYS = 3
 SAME_REGION = 0.7
+MOST_DESIGNS = 100
 CASE_TABLES = Path(__file__).resolve().parents[1] / "tests" / "test_case_tables.py"
 
 
@@ -59,6 +63,16 @@ def cases(folder: Path) -> Iterator[tuple[str, tuple[np.ndarray, ...]]]:
         rows = pd.read_csv(folder / f"{name}.csv")
         problem = lisdd_jax.fit(formula, rows, library=library).problem
         yield name, (problem.design, problem.response, problem.axis, problem.features)
+
+
+def drawn(seed: int) -> Iterator[tuple[str, tuple[np.ndarray, ...]]]:
+    """Data sets of designs that nobody has chosen."""
+    for number in range(MOST_DESIGNS):
+        design = random_designs.draw_design(seed, number, ("none", *random_designs.LOCAL))
+        if design.given == "nothing":
+            rng = np.random.default_rng([seed, number, 0])
+            name = f"design {number}, {design.num_rows} rows, {design.fault}"
+            yield name, random_designs.draw_problem(design, rng).arguments
 
 
 def runs(arrays: tuple[np.ndarray, ...], keys: int) -> dict[tuple[int, bool], list[Run]]:
@@ -100,14 +114,17 @@ def summary(table: dict[tuple[int, bool], list[Run]]) -> dict[str, Any]:
 def main() -> None:
     """Print one line per table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--cases", type=Path)
+    parser.add_argument("--drawn", type=int, metavar="SEED")
     parser.add_argument("--keys", type=int, default=20)
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    tables = list(measured(options.folder))
+    tables = list(measured(options.folder)) if options.folder else []
     if options.cases:
         tables += cases(options.cases)
+    if options.drawn is not None:
+        tables += drawn(options.drawn)
     print("table | verdict | over keys | over layouts | same regions")
     for name, arrays in tables:
         found = summary(runs(arrays, options.keys))
