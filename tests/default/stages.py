@@ -49,7 +49,8 @@ def stages():
     arrays = dataset.check_arguments(*source, num_cells=8, mask=MASK, trusted=trusted)
     made, _ = jax.jit(dataset.prepare)(**arrays)
     ordered = ordering.order_rows(jax.random.key(0), made)
-    look = first_look.look(ordered, LAYOUT)
+    lawful = ordering.without_terms(ordered, LAYOUT)
+    look = first_look.look(lawful, LAYOUT.without_terms())
     sound = np.flatnonzero(MASK & (source.axis < 7) & (np.arange(NUM) != BAD))
     place = np.argsort(np.asarray(ordered.order))
     columns = np.asarray(ordered.columns)[:, place[sound]]

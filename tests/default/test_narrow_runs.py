@@ -298,7 +298,7 @@ def test_single_precision_agrees():
     assert float(single.gain) == pytest.approx(float(double.gain), rel=1e-4)
 
 
-def _narrow(seed, num_bad, num=240):
+def _narrow(seed, num_bad, num=data.NUM):
     """A table with a step over so few rows that one cell or two hold them."""
     table = data.straight(seed, data.sound, num=num)
     low = 60 + 5 * seed
@@ -310,7 +310,7 @@ def _narrow(seed, num_bad, num=240):
 def test_a_step_over_a_few_rows_is_found_with_its_ends():
     right = 0
     for seed in range(8):
-        table, inside = _narrow(seed, 7)
+        table, inside = _narrow(seed, 10)
         found = data.run(table, seed=seed)
         right += found.verdict == Verdict.DISCREPANCY and (
             data.overlap(found, table.axis, inside) > 0.7
@@ -336,12 +336,12 @@ def test_two_short_steps_are_two_regions():
 
 
 def test_a_step_that_does_not_matter_is_none():
-    table, inside = _narrow(0, 7)
+    table, inside = _narrow(0, 10)
     found = data.run(table, Config(negligible=6.5))
     assert found.verdict == Verdict.CLEAN
 
 
 def test_rows_that_the_law_is_trusted_on_are_none():
-    table, inside = _narrow(0, 7)
+    table, inside = _narrow(0, 10)
     found = data.run(table, trusted=np.abs(table.axis - np.mean(table.axis[inside])) < 2)
     assert not found.regions.contains(jnp.asarray(table.axis[inside])).any()
