@@ -9,19 +9,16 @@ from hinge_data import hinge, left_of, region_to_the_end
 
 from lisdd_jax.default import kinks
 
-NUM = 400
-
-
 def kinked(seed, place=6.0, width=0.0, slope=1.5, noise=0.5):
-    """A hinge from ``place`` on, which bends over ``2 width``."""
+    """A hinge from ``place`` on, which bends over ``2 width``; two columns that do not matter."""
     rng = np.random.default_rng(seed)
-    axis = rng.uniform(0, 10, NUM)
+    axis, others = rng.uniform(0, 10, data.NUM), rng.normal(size=(data.NUM, 2))
     along = axis - place
     bent = (along + width) ** 2 / (4 * width) if width else 0 * axis
     hinge = np.where(along <= -width, 0.0, np.where(along >= width, along, bent))
-    response = 3.0 + slope * hinge + noise * rng.normal(size=NUM)
-    library = np.stack([axis**0, axis, axis**2, np.maximum(axis - 5, 0)], axis=1)
-    return data.Table(np.ones((NUM, 1)), response, axis, library)
+    response = 3.0 + slope * hinge + noise * rng.normal(size=data.NUM)
+    design = np.column_stack([np.ones(data.NUM), others])
+    return data.Table(design, response, axis, data.library(axis, others[:, 0]))
 
 
 def test_an_exact_kink_is_found_with_its_interval():
@@ -36,7 +33,7 @@ def test_an_exact_kink_is_found_with_its_interval():
 
 
 def test_a_jump_has_no_softness():
-    table = kinked(1, slope=0.0)
+    table = kinked(3, slope=0.0)
     table = table._replace(response=table.response + 3.0 * (table.axis > 6))
     found = data.run(table)
     assert np.isnan(found.regions.softness[0, 0])

@@ -71,11 +71,11 @@ def test_intervals_cover_beside_a_soft_step():
     """At least 0.90 of the coefficients; 0.68 where all rows up to the end serve the law."""
 
     def soft(axis, first):
-        return 6 / (1 + np.exp(-(axis - 7.5) / 0.4))
+        return 9 / (1 + np.exp(-(axis - 7.5) / 0.4))
 
     covered = []
     for seed in range(24):
-        found = data.run(data.straight([41, seed], soft, num=1000))
+        found = data.run(data.straight([41, seed], soft))
         error = np.sqrt(np.diag(found.covariance))
         covered.append(np.abs(found.coefficients - np.array([1.0, 2.0, -1.0])) < 1.96 * error)
     assert np.mean(covered) > 0.90 - 5 * np.sqrt(0.9 * 0.1 / np.size(covered))
