@@ -21,7 +21,12 @@ from lisdd_jax.study.planning.power_simulation import (
     effect_simulator,
     simulate_power,
 )
-from lisdd_jax.study.planning.row_search import RowSearchError, probit_root, search_rows
+from lisdd_jax.study.planning.row_search import (
+    RowSearchError,
+    _bracket,
+    probit_root,
+    search_rows,
+)
 
 EFFECT = Effect(size=0.5, share=0.2)
 
@@ -178,12 +183,32 @@ def test_shares_that_fall_have_no_root() -> None:
         probit_root(falling, 0.8)
 
 
+@pytest.mark.parametrize("enough", [100, 300, 1000])
+def test_programs_for_twice_as_many_rows_are_tried_until_the_power_is_surpassed(
+    enough: int,
+) -> None:
+    calls: list[tuple[int, list[int]]] = []
+
+    def simulate(capacity: int, counts: list[int]) -> dict[str, float]:
+        calls.append((capacity, counts))
+        return {"num_rows": counts[-1], "found": min(counts[-1] / enough, 1.0), "stderr": 0.01}
+
+    capacity = _bracket(simulate, 26, 0.8, 4096)
+    assert [size for size, _ in calls] == [2**k for k in range(7, capacity.bit_length())]
+    tried = [count for _, counts in calls for count in counts]
+    # No number of rows is simulated twice, and each program is used up to its capacity.
+    assert tried == sorted(set(tried))
+    assert all(counts[-1] == size for size, counts in calls)
+    assert 0.82 * enough < capacity
+    assert capacity == 128 or capacity // 2 <= 0.82 * enough
+
+
 PAPER = Config.paper(num_starts=5)
 
 
 def test_rows_are_found_by_simulation() -> None:
     found = search_rows(
-        Effect(size=2.0, share=0.2), key=jax.random.key(0), num_replications=60, config=PAPER
+        Effect(size=2.6, share=0.2), key=jax.random.key(0), num_replications=60, config=PAPER
     )
     assert found.num_data_sets == 60 * len(found.tried)
     last = found.tried[-1]
