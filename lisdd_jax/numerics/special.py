@@ -1,7 +1,10 @@
 """Special functions that the tail probabilities share, free of cancellation."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -26,21 +29,30 @@ def promote_real(**arguments: ArrayLike) -> tuple[Array, ...]:
         TypeError: if an argument is complex or not numeric.
         ValueError: if the shapes do not broadcast.
     """
-    arrays = []
-    for name, value in arguments.items():
-        array = jnp.asarray(value)
-        if not (jnp.isdtype(array.dtype, ("bool", "real floating", "integral"))):
-            raise TypeError(f"{name} must be real, got dtype {array.dtype}")
-        arrays.append(array)
+    # Known arrays stay with NumPy until they have their shape: each step would be a program.
+    arrays = [
+        value if isinstance(value, Array | bool | int | float) else np.asarray(value)
+        for value in arguments.values()
+    ]
+    for name, array in zip(arguments, arrays, strict=True):
+        dtype = jnp.result_type(array)
+        if not (jnp.isdtype(dtype, ("bool", "real floating", "integral"))):
+            raise TypeError(f"{name} must be real, got dtype {dtype}")
     try:
-        shape = jnp.broadcast_shapes(*(array.shape for array in arrays))
+        shape = np.broadcast_shapes(*map(np.shape, arrays))
     except ValueError:
-        shapes = ", ".join(f"{n} {a.shape}" for n, a in zip(arguments, arrays, strict=True))
+        shapes = ", ".join(f"{n} {np.shape(a)}" for n, a in zip(arguments, arrays, strict=True))
         raise ValueError(f"shapes must broadcast, got {shapes}") from None
     # The tails promote their arguments themselves, whatever the setting of the caller.
     with jax.numpy_dtype_promotion("standard"):
         dtype = jnp.promote_types(jnp.result_type(*arrays, 0.0), jnp.float32)
-    return tuple(jnp.broadcast_to(array.astype(dtype), shape) for array in arrays)
+
+    def spread(array: Any) -> Array:
+        if isinstance(array, Array):
+            return jnp.broadcast_to(array.astype(dtype), shape)
+        return jax.device_put(np.broadcast_to(np.asarray(array, dtype), shape))
+
+    return tuple(map(spread, arrays))
 
 
 @jax.custom_jvp

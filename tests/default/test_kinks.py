@@ -9,6 +9,7 @@ from hinge_data import hinge, left_of, region_to_the_end
 
 from lisdd_jax.default import kinks
 
+
 def kinked(seed, place=6.0, width=0.0, slope=1.5, noise=0.5):
     """A hinge from ``place`` on, which bends over ``2 width``; two columns that do not matter."""
     rng = np.random.default_rng(seed)
