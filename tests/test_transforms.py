@@ -107,8 +107,8 @@ def test_jit_equals_one_operation_at_a_time(function):
 def test_vmap_equals_a_loop(function):
     """Problems that stop after different numbers of passes, and some that fail."""
     several = [data(seed) for seed in range(5)]
-    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *several)
-    found = jax.jit(jax.vmap(function))(batch)
+    batch = jax.tree.map(lambda *leaves: np.stack(leaves), *several)
+    found = jax.device_get(jax.jit(jax.vmap(function))(batch))
     for i, one in enumerate(several):
         alone = function(one)
         assert_trees_close(jax.tree.map(lambda leaf, i=i: leaf[i], found), alone, 1e-9, 1e-12)
@@ -144,7 +144,7 @@ def batch():
         )
 
     found = jax.jit(jax.vmap(one))(jax.random.split(KEY, len(several)), *stacked)
-    return several, edges, found
+    return several, edges, jax.device_get(found)
 
 
 def test_diagnoses_in_a_batch_equal_single_ones(batch):
