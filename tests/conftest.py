@@ -47,9 +47,10 @@ hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
 # Tracing makes millions of objects that live on: looking through them at the usual rate for
-# some that do not takes a fifth of its time.
+# some that do not takes a fifth of its time. All of them are looked through where memory is given
+# back, and hardly ever before.
 gc.freeze()
-gc.set_threshold(50_000, 20, 50)
+gc.set_threshold(50_000, 20, 1000)
 
 # Each thread of the compiler would keep a heap of its own (glibc), and what it has done with there:
 # with one for all a process is smaller by a fifth, and gives up programs less often.
@@ -59,10 +60,9 @@ with contextlib.suppress(OSError, TypeError, AttributeError):
 
 # What JAX compiles stays in its caches: a hundred megabytes for a diagnosis, and thousands for all
 # test modules together. What is wanted again is traced again and taken from the folder of the run.
-# Within a module more is left, since its tests share programs, and less where a long module begins,
-# whose tests may add 700 megabytes at once.
-_MOST_BYTES_WITHIN_A_MODULE = 3 << 29
-_MOST_BYTES_BEFORE_A_MODULE = 11 << 27
+# Within a module more is left, since its tests share programs, and less where a long one begins.
+_MOST_BYTES_WITHIN_A_MODULE = 25 << 26
+_MOST_BYTES_BEFORE_A_MODULE = 23 << 26
 _MOST_BYTES_BEFORE_A_LONG_ONE = 9 << 27
 
 
@@ -86,31 +86,82 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput[_PROGRAMS] = node.config.stash[_FOLDER]
 
 
-# Longest first: begun last, a module that compiles for a minute would keep one worker alone.
-_FIRST = (
-    "test_derivatives",
-    "test_experiments",
-    "test_reproduce_cli",
-    "test_power",
-    "test_nonlinear",
-    "test_smooth_diagnosis",
-    "test_transforms",
-    "test_batches",
-    "test_method",
-    "test_cases",
-    "test_doctests",
-    "test_reference",
-    "test_candidates",
-    "test_hybrid_examples",
-    "test_diagnosis",
-    "test_hybrid_layer",
+# Longest first: begun last, what compiles for a minute would keep one worker alone. Modules of one
+# line share programs, and run one after the other in one process, which need not trace them again.
+_LINES = (
+    (
+        "default/test_method",
+        "default/test_noise_tail",
+        "default/test_noise_shape",
+        "default/test_narrow_runs",
+        "default/test_kinks",
+        "default/test_leaks",
+        "default/test_final_sums",
+        "default/test_first_look",
+        "default/test_rows",
+        "default/test_settling",
+        "default/test_turns",
+        "default/test_batches",
+    ),
+    ("test_derivatives",),
+    ("study/test_experiments", "study/test_reproduce_cli"),
+    (
+        "test_transforms",
+        "test_diagnosis",
+        "test_cases",
+        "test_tracing",
+        "test_real_tables",
+        "test_prediction",
+    ),
+    ("test_hostile_data", "test_estimator", "test_cli", "default/test_programs"),
+    ("test_guides",),
+    ("test_nonlinear",),
+    ("test_smooth_diagnosis",),
+    ("test_hybrid_examples",),
+    ("test_doctests", "test_case_tables"),
+    ("study/test_power",),
+    ("test_hybrid_layer", "default/test_transforms", "default/test_conclusion"),
+    ("test_fit",),
+    ("test_reference",),
+    ("test_candidates",),
 )
+_PLACES = {
+    f"tests/{module}.py": (line, place)
+    for line, modules in enumerate(_LINES)
+    for place, module in enumerate(modules)
+}
+# Their first test may add 700 megabytes at once.
+_LONG = {f"tests/{modules[0]}.py" for modules in _LINES} | {"tests/default/test_batches.py"}
+
+
+def _line_of(module: str) -> str:
+    """The first module of the line of a module ``tests/test_....py``; itself where it has none."""
+    line, place = _PLACES.get(module, (0, 0))
+    return f"tests/{_LINES[line][0]}.py" if place else module
+
+
+def _module_of(item: pytest.Item) -> str:
+    return item.nodeid.split("::")[0]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the modules that take longest."""
-    order = {name: place for place, name in enumerate(_FIRST)}
-    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+    """Begin with the modules that take longest, and keep those that share programs together."""
+    last = (len(_LINES), 0)
+    items.sort(key=lambda item: _PLACES.get(_module_of(item), last))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where workers take whole modules, let them take lines of modules."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class LoadLines(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _line_of(super()._split_scope(nodeid))
+
+    return LoadLines(config, log)
 
 
 @pytest.hookimpl(trylast=True)
@@ -118,8 +169,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Give memory back after a test or module that has left the process large."""
     most = _MOST_BYTES_WITHIN_A_MODULE
     if nextitem is not None and nextitem.path != item.path:
-        is_long = nextitem.path.stem in _FIRST
-        most = _MOST_BYTES_BEFORE_A_LONG_ONE if is_long else _MOST_BYTES_BEFORE_A_MODULE
+        before, after = _module_of(item), _module_of(nextitem)
+        if after in _LONG:
+            most = _MOST_BYTES_BEFORE_A_LONG_ONE
+        elif _line_of(before) != _line_of(after):
+            most = _MOST_BYTES_BEFORE_A_MODULE
     if machine.resident_bytes() <= most:
         return
     # The compiler leaves hundreds of megabytes with the allocator: no reason to trace again.
