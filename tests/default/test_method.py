@@ -198,16 +198,6 @@ def test_few_rows_say_nothing_false(num):
         assert found.verdict != Verdict.DISCREPANCY
 
 
-def test_single_precision_agrees():
-    table = data.straight(1, data.step(2.0, 7))
-    single = data.run(data.Table(*(part.astype(np.float32) for part in table)))
-    double = data.run(table)
-    assert single.coefficients.dtype == jnp.float32
-    assert single.verdict == double.verdict
-    np.testing.assert_allclose(single.coefficients, double.coefficients, rtol=1e-3)
-    np.testing.assert_allclose(single.regions.lower, double.regions.lower, rtol=1e-3)
-
-
 def test_near_tables_share_one_program(compilations):
     data.run(data.straight(1, data.sound, num=data.NUM - 10))
     before = len(compilations)
