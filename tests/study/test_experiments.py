@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lisdd_jax.config import Config
 from lisdd_jax.report import paper_figures, reproduction_report
 from lisdd_jax.study.experiments import (
     metrics,
@@ -25,6 +26,9 @@ from lisdd_jax.study.experiments.setup import Setup
 SETUP = Setup(
     num_replications=4, num_rows=3000, num_rows_forced=800, num_starts=10, num_bootstraps=5
 )
+
+# Of single diagnoses, whose search and fit are then those of other tests.
+NUM_ROWS = 2000
 
 
 def find(table: list[rows.Row], method: str, metric: str, **params: Any) -> rows.Row:
@@ -120,14 +124,14 @@ def test_files_hold_the_rows_and_the_report_names_what_differs(
 def test_a_library_by_number_is_that_library() -> None:
     """Zero columns for the terms of other libraries change nothing."""
     key, key_fit = jax.random.split(jax.random.key(3))
-    config, form_recovered = SETUP.config("paper"), jax.jit(metrics.form_recovered)
-    simulate = jax.jit(runs.library_simulator(3000))
+    form_recovered = jax.jit(metrics.form_recovered)
+    simulate = jax.jit(runs.library_simulator(NUM_ROWS))
     for name in ("six", "eight_linear_cosine"):
         number = runs.LIBRARIES.index(name)
         padded = simulate(key, library=number)
-        plain = jax.jit(scenarios.oscillator(3000, name))(key)
+        plain = jax.jit(scenarios.oscillator(NUM_ROWS, name))(key)
         results = [
-            pipeline.diagnose_sample(key_fit, sample, config=config, edges=runs.edges())
+            pipeline.diagnose_sample(key_fit, sample, config=Config.paper(), edges=runs.edges())
             for sample in (padded, plain)
         ]
         chosen = [
@@ -221,9 +225,9 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_naive_test_uses_the_chosen_region_and_form() -> None:
-    sample = jax.jit(scenarios.oscillator(3000))(jax.random.key(0), beta=0.2)
+    sample = jax.jit(scenarios.oscillator(NUM_ROWS))(jax.random.key(0), beta=0.2)
     found = pipeline.diagnose_sample(
-        jax.random.key(1), sample, config=SETUP.config("paper"), edges=runs.edges()
+        jax.random.key(1), sample, config=Config.paper(), edges=runs.edges()
     )
     naive_rejection = jax.jit(runs.naive_rejection)
     assert bool(naive_rejection(found, sample, 0.05))
