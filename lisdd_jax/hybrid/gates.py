@@ -34,7 +34,8 @@ def step(distance: jax.Array, width: jax.Array) -> jax.Array:
     soft = jnp.isfinite(distance) & (width > 0)
     ratio = jnp.where(soft, distance, 0.0) / jnp.where(soft, width, 1.0)
     sharp = (distance >= 0).astype(ratio.dtype)
-    undefined = jnp.isnan(distance) | ~(width >= 0)
+    # Not ``~(width >= 0)``: XLA takes an exponential for one, also where it is NaN.
+    undefined = jnp.isnan(distance) | jnp.isnan(width) | (width < 0)
     return nan_where(undefined, jnp.where(soft, jax.nn.sigmoid(ratio), sharp))
 
 
