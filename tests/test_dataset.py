@@ -1,6 +1,5 @@
 import brute_force
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -9,6 +8,7 @@ from lisdd_jax.dataset import check_arguments, prepare
 
 NUM = 40
 EDGES = np.linspace(0, 1, 5)
+AFTER_FIVE = np.arange(NUM) >= 5
 
 
 def arrays(seed=0):
@@ -27,6 +27,12 @@ def ready(named, **options):
     return jax.jit(prepare)(**check_arguments(**named, num_cells=4, **options))
 
 
+@jax.jit
+def traced(named, edges, noise_scale=None):
+    """The same inside a trace, which cannot look at values."""
+    return ready(named, edges=edges, noise_scale=noise_scale)
+
+
 def test_what_a_data_set_holds():
     named, mask = arrays(), np.arange(NUM) % 5 != 0
     named["response"][~mask] = np.nan
@@ -43,7 +49,7 @@ def test_what_a_data_set_holds():
     gram = np.asarray(data.basis).T @ np.asarray(data.basis)
     np.testing.assert_allclose(gram, mask.sum() * np.eye(2), atol=1e-9 * mask.sum())
     assert data.magnitude == np.abs(named["response"][mask]).max()
-    chosen = data.in_cells(jnp.array([True, False, True, False]))
+    chosen = jax.jit(type(data).in_cells)(data, np.array([True, False, True, False]))
     assert chosen.tolist() == [u and c in (0, 2) for u, c in zip(mask, expected, strict=True)]
 
 
@@ -58,21 +64,23 @@ def test_rows_are_divided_by_their_noise_scale_once():
     solution = np.linalg.lstsq(np.asarray(data.basis), np.asarray(data.centered))[0]
     weighted = named["design"] / scale[:, None], named["response"] / scale
     expected = np.linalg.lstsq(*weighted)[0]
-    np.testing.assert_allclose(data.frame.coefficients(jnp.asarray(solution)), expected, rtol=1e-9)
+    np.testing.assert_allclose(jax.jit(data.frame.coefficients)(solution), expected, rtol=1e-9)
 
 
 def test_some_rows_stay_in_frame_and_cells():
     named = arrays()
     block, trusted = np.arange(NUM) // 3, np.arange(NUM) < 10
     data, _ = ready(named, edges=EDGES, block=block, trusted=trusted)
-    rows, used = jnp.array([7, 3, 0, 0]), jnp.array([True, True, False, False])
-    part = data.take(rows, used)
+    rows, used = np.array([7, 3, 0, 0]), np.array([True, True, False, False])
+    some, all_but_five = jax.jit(lambda data: (data.take(rows, used), data.restrict(AFTER_FIVE)))(
+        data
+    )
+    data, part, kept = jax.device_get((data, some, all_but_five))
     np.testing.assert_array_equal(part.response, [*named["response"][[7, 3]], 0, 0])
     assert part.cell.tolist() == [int(data.cell[7]), int(data.cell[3]), 4, 4]
     assert part.block[:2].tolist() == [2, 1]
     assert part.trusted.tolist() == [True, True, False, False]
     np.testing.assert_array_equal(part.basis[0], data.basis[7])
-    kept = data.restrict(jnp.arange(NUM) >= 5)
     assert kept.num_rows == NUM - 5
     assert (kept.cell[:5] == 4).all()
     assert not kept.basis[:5].any()
@@ -84,12 +92,11 @@ def test_rows_outside_the_edges_are_told_under_a_trace():
     narrow = np.linspace(0.2, 0.8, 5)
     with pytest.raises(ValueError, match="edges must cover the axis"):
         ready(named, edges=narrow)
-    traced = jax.jit(lambda named: ready(named, edges=jnp.asarray(narrow)))
-    data, status = traced(named)
+    data, status = traced(named, narrow)
     inside = (named["axis"] >= 0.2) & (named["axis"] <= 0.8)
     assert status == Status.ROWS_OUTSIDE_EDGES
     np.testing.assert_array_equal(data.mask, inside)
-    _, status = traced(named | {"axis": 0.2 + 0.6 * named["axis"]})
+    _, status = traced(named | {"axis": 0.2 + 0.6 * named["axis"]}, narrow)
     assert status == Status.OK
 
 
@@ -98,9 +105,9 @@ def test_values_that_are_not_finite_fail_under_a_trace(name):
     named = arrays()
     named[name] = named[name].copy()
     named[name][(3,) + (0,) * (named[name].ndim - 1)] = np.inf
-    data, status = jax.jit(lambda named: ready(named, edges=jnp.asarray(EDGES)))(named)
+    data, status = traced(named, EDGES)
     assert status == Status.NONFINITE_INPUT
-    assert not data.mask[3]
+    assert not np.asarray(data.mask)[3]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
@@ -109,8 +116,7 @@ def test_noise_scales_that_are_no_scales(value):
     scale[4] = value
     with pytest.raises(ValueError, match=r"noise_scale must be (positive|finite) in the rows in"):
         ready(named, edges=EDGES, noise_scale=scale)
-    traced = jax.jit(lambda scale: ready(named, edges=jnp.asarray(EDGES), noise_scale=scale))
-    assert traced(scale)[1] == Status.NONFINITE_INPUT
+    assert traced(named, EDGES, scale)[1] == Status.NONFINITE_INPUT
     out_of_use = np.arange(NUM) != 4
     assert ready(named, edges=EDGES, noise_scale=scale, mask=out_of_use)[1] == Status.OK
 
