@@ -20,8 +20,8 @@ from lisdd_jax.status import Status, is_failure, is_undefined
 
 NUM_PHYSICS, NUM_TERMS, NUM_CELLS = 2, 3, 6
 NUMS = (12, 60)
-MORE = 4
-"""Rows that padding adds; a diagnosis takes all these lengths in one program."""
+MORE = {12: 48, 60: 4}
+"""Rows that padding adds: to the other length, or as many as a diagnosis takes in one program."""
 
 KEY = jax.random.key(5)
 SETTINGS = {
@@ -141,7 +141,8 @@ def assert_same(found, other, powers=(), factor=1.0, rtol=0.0, only=None, size=0
 
 
 def pad(array, value):
-    return np.concatenate([array, np.full((MORE, *array.shape[1:]), value, array.dtype)])
+    more = np.full((MORE[len(array)], *array.shape[1:]), value, array.dtype)
+    return np.concatenate([array, more])
 
 
 def padded(table):
