@@ -3,7 +3,7 @@
 import functools
 from types import SimpleNamespace
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import stages as passes
 
@@ -22,8 +22,8 @@ def settled():
         found.rows,
         found.region,
         found.theta,
-        jnp.asarray(use),
-        jnp.zeros((), bool),
+        np.asarray(use),
+        np.zeros((), bool),
         begin,
         passes.LAYOUT,
     )
@@ -34,7 +34,7 @@ def settled():
 
 
 def test_the_end_is_where_the_step_is():
-    found = settled()
+    found = jax.device_get(settled())
     assert abs(float(found.lower[0]) - 7) < 0.1
     assert np.isinf(found.upper[0])
     assert found.lower_interval[0, 0] <= 7.05
@@ -44,7 +44,7 @@ def test_the_end_is_where_the_step_is():
 
 
 def test_every_row_serves_one_side():
-    found, before = settled(), passes.stages()
+    found, before = jax.device_get((settled(), passes.stages()))
     axis = np.asarray(before.rows.axis)
     inside = np.asarray(found.slot) == 0
     used = np.isfinite(axis)
@@ -64,41 +64,47 @@ def test_outliers_are_named_in_the_order_of_the_record():
 def test_a_level_correction_ends_in_a_jump():
     found = settled()
     assert not np.asarray(found.is_kink).any()
-    inside = jnp.arange(6)[None] >= 2
-    placed = Placed(jnp.array([2]), jnp.array([6]), jnp.array([[2.0, 1.0]]), jnp.zeros((1, 7)))
-    columns = jnp.array([[0.0] * 6, [9.0, 9.0, 0.1, 1.0, 2.0, 3.0], [np.nan] * 6])
+    inside = np.arange(6)[None] >= 2
+    placed = Placed(np.array([2]), np.array([6]), np.array([[2.0, 1.0]]), np.zeros((1, 7)))
+    columns = np.array([[0.0] * 6, [9.0, 9.0, 0.1, 1.0, 2.0, 3.0], [np.nan] * 6])
     size = np.sqrt(np.mean(np.array([0.1, 1.0, 2.0, 3.0]) ** 2))
-    height = settling._height(columns[1], inside, placed, columns)[:, 0]
+    height_of = jax.jit(settling._height)
+    height = np.asarray(height_of(columns[1], inside, placed, columns))[:, 0]
     np.testing.assert_allclose(height, [0.1 / size, 3 / size], rtol=1e-9)
-    level = jnp.ones((2, 6))
-    assert settling._height(3 * level[0], inside, placed, level)[:, 0].tolist() == [1, 1]
+    level = np.ones((2, 6))
+    height = np.asarray(height_of(3 * level[0], inside, placed, level))
+    assert height[:, 0].tolist() == [1, 1]
 
 
 def test_rows_of_a_correction_beyond_its_kink_serve_no_law():
     """The end is a soft kink at 5 that lies in 4 to 6, and the correction begins at 2."""
     num = 10
     axis = np.arange(num) + 0.5
-    one = jnp.ones(1, jnp.int32)
-    spans = Spans(one > 0, 5 * one, num * one, 0 * one, num * one, jnp.ones((1, 2), bool))
-    place, soft = jnp.array([[5.0], [np.inf]]), jnp.array([[1.0], [0.0]])
-    interval = jnp.array([[[4.0, 6.0]], [[np.nan, np.nan]]])
+    one = np.ones(1, np.int32)
+    spans = Spans(one > 0, 5 * one, num * one, 0 * one, num * one, np.ones((1, 2), bool))
+    place, soft = np.array([[5.0], [np.inf]]), np.array([[1.0], [0.0]])
+    interval = np.array([[[4.0, 6.0]], [[np.nan, np.nan]]])
+
+    @jax.jit
+    def found(spans, ends, axis, begun):
+        return settling._doubtful(SimpleNamespace(axis=axis), spans, ends, begun)
 
     def doubtful(first):
-        begun = jnp.arange(num)[None] >= first
-        rows = SimpleNamespace(axis=jnp.asarray(axis))
-        ends = settling._Ends(jnp.zeros((2, 1), int), place, interval, soft > 0, soft)
-        found = settling._doubtful(rows, spans, ends, begun)
-        return np.flatnonzero(found).tolist()
+        begun = np.arange(num)[None] >= first
+        ends = settling._Ends(np.zeros((2, 1), int), place, interval, soft > 0, soft)
+        return np.flatnonzero(found(spans, ends, axis, begun)).tolist()
 
     assert doubtful(5) == [*range(4, num)]
     assert doubtful(2) == [*range(2, num)]
 
 
 def test_ends_that_are_hardly_known_leave_the_law_its_rows():
-    outside = jnp.arange(12) >= 4
+    outside = np.arange(12) >= 4
+
+    rows_of_law = jax.jit(settling._rows_of_law)
 
     def served(first):
-        return np.flatnonzero(settling._rows_of_law(outside, jnp.arange(12) < first)).tolist()
+        return np.flatnonzero(rows_of_law(outside, np.arange(12) < first)).tolist()
 
     assert served(6) == [*range(6, 12)]
     assert served(10) == [10, 11]

@@ -1,5 +1,4 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -38,7 +37,7 @@ def test_kth_smallest_equals_a_sort(num, dtype):
     ranks = np.clip([1, 2, num // 4, num // 2, int(0.64 * num), num - 1, num], 1, num)
     for name, values in samples(num).items():
         values = values.astype(dtype)
-        found = kth_of_each_rank(jnp.asarray(values), jnp.asarray(ranks))
+        found = kth_of_each_rank(np.asarray(values), np.asarray(ranks))
         assert found.dtype == dtype
         np.testing.assert_array_equal(found, np.sort(values)[ranks - 1], err_msg=name)
 
@@ -57,24 +56,25 @@ def test_kth_smallest_equals_a_sort(num, dtype):
 @example(1.7e308 * np.linspace(-1, 1, 23))
 @example(np.repeat([1.0, np.nextafter(1.0, 2.0)], [12, 11]))
 def test_kth_smallest_of_any_floats(values):
-    ranks = jnp.arange(1, 24)
-    np.testing.assert_array_equal(kth_of_each_rank(jnp.asarray(values), ranks), np.sort(values))
+    ranks = np.arange(1, 24)
+    np.testing.assert_array_equal(kth_of_each_rank(np.asarray(values), ranks), np.sort(values))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_subnormal_values_count_as_zero(dtype):
     tiny = np.finfo(dtype).tiny
     values = np.array([tiny, tiny / 4, -tiny / 4, 0.0, -tiny, tiny / 8, 1.0], dtype)
-    found = np.asarray(kth_of_each_rank(jnp.asarray(values), jnp.arange(1, 8)))
+    found = np.asarray(kth_of_each_rank(np.asarray(values), np.arange(1, 8)))
     np.testing.assert_allclose(found, np.sort(values), rtol=0, atol=tiny / 2)
     assert (found[0], found[-2], found[-1]) == (-tiny, tiny, 1.0)
 
 
 def test_nan_is_not_passed_over():
-    values, mask = jnp.arange(37.0).at[5].set(jnp.nan), jnp.ones(37, bool)
-    assert np.isnan(kth_of_each_rank(values, jnp.arange(1, 8))).all()
-    assert jnp.isnan(median(values, mask))
-    assert jnp.isnan(deviation(values, mask))
+    values, mask = np.arange(37.0), np.ones(37, bool)
+    values[5] = np.nan
+    assert np.isnan(kth_of_each_rank(values, np.arange(1, 8))).all()
+    assert np.isnan(median(values, mask))
+    assert np.isnan(deviation(values, mask))
 
 
 @pytest.mark.parametrize("name", ["normal", "tied", "constant", "decades"])
@@ -83,29 +83,29 @@ def test_median_and_deviation_with_a_mask(name):
     for num_used in (1, 2, 3, 20, 21, 36, 37):
         mask = np.random.default_rng(num_used).permutation(37) < num_used
         used = values[mask]
-        padded, mask = jnp.asarray(np.where(mask, values, np.nan)), jnp.asarray(mask)
+        padded, mask = np.asarray(np.where(mask, values, np.nan)), np.asarray(mask)
         assert median(padded, mask) == pytest.approx(np.median(used), rel=1e-14, abs=1e-300)
         expected = 1.4826 * np.median(np.abs(used - np.median(used)))
         assert deviation(padded, mask) == pytest.approx(expected, rel=1e-12, abs=1e-300)
 
 
 def test_median_of_nothing_is_undefined():
-    values, nobody = jnp.arange(37.0), jnp.zeros(37, bool)
-    assert jnp.isnan(median(values, nobody))
-    assert jnp.isnan(deviation(values, nobody))
+    values, nobody = np.arange(37.0), np.zeros(37, bool)
+    assert np.isnan(median(values, nobody))
+    assert np.isnan(deviation(values, nobody))
 
 
 def test_median_of_the_largest_floats_is_finite():
     largest = float(np.finfo(np.float64).max)
-    two = jnp.arange(37) < 2
-    assert median(jnp.full(37, largest).at[0].set(-largest), two) == 0.0
-    assert median(jnp.full(37, largest), two) == largest
+    two = np.arange(37) < 2
+    assert median(np.append(-largest, np.full(36, largest)), two) == 0.0
+    assert median(np.full(37, largest), two) == largest
 
 
 def test_median_is_infinite_where_infinite_values_hold_it():
-    values = jnp.full(37, jnp.inf).at[0].set(1.0)
+    values = np.append(1.0, np.full(36, np.inf))
     for num_used in (2, 3, 4):
-        assert median(values, jnp.arange(37) < num_used) == jnp.inf
+        assert median(values, np.arange(37) < num_used) == np.inf
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -131,13 +131,13 @@ def test_num_kept_is_the_ceiling_of_the_exact_product(count, trim, expected, dty
 
 @pytest.mark.parametrize("name", ["energy", "tied", "constant", "padded"])
 def test_smallest_weights(name):
-    values = jnp.abs(jnp.asarray(samples(300)[name]))
-    num_finite = int(jnp.sum(jnp.isfinite(values)))
+    values = np.abs(np.asarray(samples(300)[name]))
+    num_finite = int(np.sum(np.isfinite(values)))
     pick = jax.jit(order.smallest_weights)
-    for num in map(jnp.int32, (1, 7, num_finite // 2, num_finite)):
+    for num in map(np.int32, (1, 7, num_finite // 2, num_finite)):
         weights, threshold = pick(values, num)
-        assert jnp.sum(weights) == pytest.approx(int(num), rel=1e-13)
-        assert jnp.all((weights >= 0) & (weights <= 1))
+        assert np.sum(weights) == pytest.approx(int(num), rel=1e-13)
+        assert np.all((weights >= 0) & (weights <= 1))
         exact = np.sort(values)[num - 1]
         beyond = np.min(values, initial=np.inf, where=values > exact)
         assert exact <= threshold < max(beyond, np.nextafter(exact, np.inf))
@@ -156,18 +156,18 @@ def test_subnormal_values_are_picked(dtype):
     values[-2:] = 1.0, 2.0
     pick = jax.jit(order.smallest_weights)
     for num in range(1, 9):
-        weights, _ = pick(values, jnp.int32(num))
-        assert jnp.sum(weights) == pytest.approx(num, rel=1e-6)
-        assert jnp.sum(weights[-2:]) == max(num - 6, 0)
+        weights, _ = pick(values, np.int32(num))
+        assert np.sum(weights) == pytest.approx(num, rel=1e-6)
+        assert np.sum(weights[-2:]) == max(num - 6, 0)
         assert order.kth_smallest(values, num) <= np.sort(values)[num - 1] + values.dtype.type(0)
 
 
 @pytest.mark.parametrize("name", list(samples(300)))
 def test_roughly_smallest(name):
-    values = jnp.abs(jnp.asarray(samples(300)[name]))
-    num_finite = int(jnp.sum(jnp.isfinite(values)))
+    values = np.abs(np.asarray(samples(300)[name]))
+    num_finite = int(np.sum(np.isfinite(values)))
     pick = jax.jit(order.roughly_smallest)
-    for num in map(jnp.int32, (2, 7, num_finite // 2, num_finite)):
+    for num in map(np.int32, (2, 7, num_finite // 2, num_finite)):
         exact = np.sort(values)[num - 1]
         for near in (exact, 0.5 * exact, 30 * exact, 0.0, bracket.typical(values)[0]):
             mask, threshold, missing = pick(values, num, near)
@@ -180,7 +180,7 @@ def test_roughly_smallest(name):
 
 @pytest.mark.parametrize("name", ["energy", "tied", "constant", "padded"])
 def test_smallest_mask_keeps_exactly_so_many(name):
-    values = jnp.asarray(samples(300)[name])
+    values = np.asarray(samples(300)[name])
     pick = jax.jit(order.smallest_mask)
     for num in (0, 1, 7, 150, 299, 300):
         mask = np.asarray(pick(values, num))
@@ -191,8 +191,8 @@ def test_smallest_mask_keeps_exactly_so_many(name):
 
 def test_derivative_of_a_rank_is_that_of_the_selected_value():
     slope = jax.jit(jax.grad(order.kth_smallest))
-    np.testing.assert_array_equal(slope(jnp.array([3.0, 1.0, 2.0, 5.0]), 2), [0, 0, 1, 0])
-    np.testing.assert_array_equal(slope(jnp.array([1.0, 2.0, 2.0, 5.0]), 2), [0, 0.5, 0.5, 0])
+    np.testing.assert_array_equal(slope(np.array([3.0, 1.0, 2.0, 5.0]), 2), [0, 0, 1, 0])
+    np.testing.assert_array_equal(slope(np.array([1.0, 2.0, 2.0, 5.0]), 2), [0, 0.5, 0.5, 0])
 
 
 def test_derivative_of_the_deviation_is_that_of_differences():
@@ -200,8 +200,8 @@ def test_derivative_of_the_deviation_is_that_of_differences():
     forward = jax.jit(jax.jacfwd(order.median_absolute_deviation))
     step = 1e-6
     for num_used in (30, 31):
-        values = jnp.asarray(np.random.default_rng(num_used).normal(size=37))
-        mask = jnp.arange(37) < num_used
+        values = np.asarray(np.random.default_rng(num_used).normal(size=37))
+        mask = np.arange(37) < num_used
         numeric = [
             (deviation(values + step * unit, mask) - deviation(values - step * unit, mask))
             / (2 * step)
@@ -214,7 +214,7 @@ def test_derivative_of_the_deviation_is_that_of_differences():
 
 
 def test_a_second_call_outside_jit_does_not_compile(compilations):
-    values = jnp.arange(9.0)
+    values = np.arange(9.0)
     more = values + 1
     order.kth_smallest(values, 3)
     before = len(compilations)
