@@ -218,16 +218,17 @@ def row_labels(name: str, value: Any, num_rows: int) -> jax.Array:
         largest = int(np.max(np.abs(np.asarray(labels, np.float64))))
         if largest > np.iinfo(np.int32).max:
             raise ValueError(f"{name} must hold labels that fit in 32 bits, got {largest}")
-    return jnp.asarray(labels).astype(jnp.int32)
+    # Known ones are converted by NumPy: each number of rows would be a program.
+    return jnp.asarray(labels.astype(np.int32), jnp.int32)
 
 
 def row_flags(name: str, value: Any, num_rows: int) -> jax.Array:
     """Flags of the rows as ``(n,)`` bool."""
-    flags = jnp.asarray(value)
+    flags = value if isinstance(value, jax.Array) else np.asarray(value)
     if flags.dtype != jnp.bool_:
         raise TypeError(f"{name} must be boolean, got {flags.dtype}")
     _check_row_shape(name, flags, num_rows)
-    return flags
+    return jnp.asarray(flags, bool)
 
 
 def mask_array(mask: Any, num_rows: int) -> jax.Array:

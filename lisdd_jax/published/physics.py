@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import register_dataclass
 
 from lisdd_jax import validation
@@ -254,7 +255,7 @@ def fit_clean_regime(
     design = validation.float_array("design", design)
     response = validation.float_array("response", response)
     initial = validation.float_array("initial", initial)
-    cell = jnp.asarray(cell)
+    cell = cell if isinstance(cell, jax.Array) else np.asarray(cell)
     shapes = validation.Shapes()
     shapes.check("design", design.shape, ("n", "p"))
     shapes.check("response", response.shape, ("n",))

@@ -1,10 +1,11 @@
 """The answer in one word, and what a failure leaves of it."""
 
 import enum
+from typing import Any
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
+from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.status import Status, is_failure
 
 
@@ -33,9 +34,10 @@ _VERDICTS_OF_FAILURES = {
 }
 
 
-def verdict_unless_failed(status: jax.Array, verdict: jax.Array) -> jax.Array:
-    """The verdict, or what a failed status leaves of it; int32."""
-    failed = jnp.int32(Verdict.INSUFFICIENT_DATA)
+def verdict_unless_failed(status: Any, verdict: Any) -> Any:
+    """The verdict, or what a failed status leaves of it; int32, of NumPy where both are."""
+    xp = namespace(status, verdict)
+    failed = np.int32(Verdict.INSUFFICIENT_DATA)
     for cause, outcome in _VERDICTS_OF_FAILURES.items():
-        failed = jnp.where(status == cause, jnp.int32(outcome), failed)
-    return jnp.where(is_failure(status), failed, verdict.astype(jnp.int32))
+        failed = xp.where(status == cause, np.int32(outcome), failed)
+    return xp.where(is_failure(status), failed, verdict.astype(np.int32))

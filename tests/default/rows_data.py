@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax import Config, Diagnosis, diagnose
@@ -61,7 +60,12 @@ def run(table, config=None, seed=0, **optional) -> Diagnosis:
     return diagnose(*table, key=jax.random.key(seed), config=config, **optional)
 
 
+@jax.jit
+def _contains(regions, axis):
+    return regions.contains(axis)
+
+
 def overlap(found, axis, truth):
     """Rows that the regions and the truth share, over those of either."""
-    inside = np.asarray(found.regions.contains(jnp.asarray(axis))).any(0)
+    inside = np.asarray(_contains(found.regions, axis)).any(0)
     return (inside & truth).sum() / max((inside | truth).sum(), 1)
