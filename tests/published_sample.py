@@ -28,14 +28,16 @@ def arrays(seed, weight=3.0):
 
 @jax.jit
 def _fitted(key, design, response, x, features, mask):
-    data, status = prepare(design, response, x, features, jnp.asarray(EDGES), mask)
+    data, status = prepare(design, response, x, features, jax.device_put(EDGES), mask)
     return data, fit_physics(key, data, status, CHECKED)
 
 
 def fitted(key, design, response, x, features, mask, block=None):
     """The data set and its physics, which knows nothing of blocks: one program without them."""
     data, physics = _fitted(key, design, response, x, features, mask)
-    return dataclasses.replace(data, block=None if block is None else jnp.asarray(block)), physics
+    return dataclasses.replace(
+        data, block=None if block is None else jax.device_put(block)
+    ), physics
 
 
 def blocks(seed, size=3):

@@ -44,6 +44,7 @@ def test_what_a_data_set_holds():
     for name in ("design", "response", "axis", "features", "basis", "centered"):
         assert not np.asarray(getattr(data, name))[~mask].any(), name
     expected = [brute_force.cell_of(x, EDGES) for x in named["axis"]]
+    data = jax.device_get(data)
     assert data.cell[mask].tolist() == [c for c, used in zip(expected, mask, strict=True) if used]
     assert (data.cell[~mask] == 4).all()
     gram = np.asarray(data.basis).T @ np.asarray(data.basis)

@@ -57,6 +57,7 @@ def test_parts_agree_with_each_other(found):
     ]
     covered = np.any(covered, axis=0)
     np.testing.assert_array_equal(covered, cells.flagged)
+    regions, cells = jax.device_get((regions, cells))
     assert regions.count[present].sum() == cells.count[cells.flagged].sum()
     for field in (regions.lower, regions.upper, regions.p_value, regions.stderr[:, 0]):
         assert np.isnan(field[~present]).all()

@@ -69,7 +69,7 @@ def test_it_tends_to_the_hard_answer(several):
 
 @pytest.mark.slow
 def test_second_derivatives_of_the_objective():
-    *data, mask = map(jnp.asarray, problem(1))
+    *data, mask = map(jax.device_put, problem(1))
     direction = jnp.asarray(np.random.default_rng(0).normal(size=data[1].shape))
 
     def slope(shift):

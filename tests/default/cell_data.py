@@ -4,7 +4,6 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax.default.layout import ColumnLayout
@@ -69,5 +68,5 @@ def assert_traced_alike(function, *arguments, rtol=1e-8, atol=1e-9):
     expected = function(*arguments)
     for leaf in jax.tree.leaves(expected):
         assert isinstance(leaf, np.ndarray | np.generic)
-    found = jax.jit(function)(*jax.tree.map(jnp.asarray, arguments))
+    found = jax.jit(function)(*jax.device_put(arguments))
     jax.tree.map(partial(np.testing.assert_allclose, rtol=rtol, atol=atol), found, expected)

@@ -64,8 +64,8 @@ def stages():
     region, sums = rows.open_regions(
         ordered,
         look.cells,
-        jnp.asarray(members),
-        jnp.asarray(clean),
+        jax.device_put(members),
+        jax.device_put(clean),
         look.keep,
         scale,
         look.scale**2,

@@ -328,7 +328,7 @@ def test_failures_leave_no_numbers(status, verdict):
 
 def test_traced_alike():
     expected = assembled()
-    found, units = jax.tree.map(jnp.asarray, (findings(), UNITS))
+    found, units = jax.device_put((findings(), UNITS))
 
     @jax.jit
     def traced(found, units):

@@ -14,7 +14,9 @@ coarse_cells = jax.jit(laid.coarse_cells, static_argnums=2)
 
 
 def lay(axis, wanted, least=1):
-    return lay_cells(jnp.asarray(axis), jnp.int32(len(axis)), jnp.int32(wanted), jnp.int32(least))
+    return lay_cells(
+        jax.device_put(axis), jnp.int32(len(axis)), jnp.int32(wanted), jnp.int32(least)
+    )
 
 
 def test_distinct_places_make_equal_counts():

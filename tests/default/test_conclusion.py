@@ -4,7 +4,6 @@ import itertools
 
 import default_data as data
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from brute_force_default import fit, partial_f, residual_sum
@@ -22,7 +21,7 @@ CUBIC = 1
 
 def diagnosed(table):
     *arrays, mask = table
-    found = diagnose(*arrays, mask=mask, key=KEY, edges=jnp.asarray(EDGES))
+    found = diagnose(*arrays, mask=mask, key=KEY, edges=jax.device_put(EDGES))
     return jax.tree.map(np.asarray, found)
 
 
@@ -111,7 +110,7 @@ def test_terms_are_fitted_on_the_rows_of_all_regions_that_share_them(table, foun
 
 
 def test_certificate_is_the_weaker_of_two_held_out_tests(table, found):
-    fold = np.asarray(random_folds(KEY, jnp.asarray(table.mask), 2))
+    fold = np.asarray(random_folds(KEY, jax.device_put(table.mask), 2))
     rows = inside(table, found).any(axis=0)
     residual = table.response - table.design @ found.coefficients
     supports = [s for k in (1, 2) for s in itertools.combinations(range(6), k)]

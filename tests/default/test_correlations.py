@@ -12,7 +12,7 @@ from lisdd_jax.default.cells import MOST_CELLS, SortedCells
 NUM, CELLS = 600, 12
 CELL = np.repeat(np.arange(CELLS), NUM // CELLS).astype(np.int32)
 BOUNDS = np.append(NUM // CELLS * np.arange(CELLS), np.full(MOST_CELLS + 1 - CELLS, NUM))
-LAYOUT = SortedCells(jnp.asarray(CELL), jnp.asarray(BOUNDS, jnp.int32), jnp.int32(CELLS))
+LAYOUT = SortedCells(jax.device_put(CELL), jnp.asarray(BOUNDS, jnp.int32), jnp.int32(CELLS))
 
 
 @jax.jit
@@ -27,7 +27,7 @@ def test_correlation_of_neighbours_is_estimated_without_bias(rho):
     order = jnp.arange(NUM)
     rng = np.random.default_rng(3)
     drawn = [autoregression.simulate(rng, rho, NUM) for _ in range(60)]
-    found = [float(correlate(jnp.asarray(series), order).axis) for series in drawn]
+    found = [float(correlate(jax.device_put(series), order).axis) for series in drawn]
     # The bias that is taken off is that of the mean; what remains is shrunk by 5.5 / m.
     shrunk = rho * (1 - 5.5 / (NUM / CELLS))
     error = np.std(found) / np.sqrt(len(found))
@@ -57,6 +57,6 @@ def test_order_of_the_record_is_told_from_that_of_the_axis():
     rng = np.random.default_rng(5)
     order = rng.permutation(NUM)
     series = autoregression.simulate(rng, 0.8, NUM)
-    found = correlate(jnp.asarray(series[order]), jnp.asarray(order))
+    found = correlate(jnp.asarray(series[order]), jax.device_put(order))
     assert found.axis_rho == 0
     assert found.record_rho > 0.6

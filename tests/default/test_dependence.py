@@ -12,7 +12,7 @@ from lisdd_jax.default.correlations import Correlations
 NUM, CELLS = 600, 12
 CELL = np.repeat(np.arange(CELLS), NUM // CELLS).astype(np.int32)
 BOUNDS = np.append(NUM // CELLS * np.arange(CELLS), np.full(MOST_CELLS + 1 - CELLS, NUM))
-LAYOUT = SortedCells(jnp.asarray(CELL), jnp.asarray(BOUNDS, jnp.int32), jnp.int32(CELLS))
+LAYOUT = SortedCells(jax.device_put(CELL), jnp.asarray(BOUNDS, jnp.int32), jnp.int32(CELLS))
 
 share_of_record, share_of_axis, share_of_blocks, gather_blocks = map(
     jax.jit,
@@ -44,7 +44,7 @@ def test_rows_that_count_as_one_are_those_of_the_covariance(rho, shuffled):
     order = np.arange(NUM)
     if shuffled:
         order = np.argsort(np.sin(np.arange(NUM) / 9), kind="stable")
-    found = share_of_record(jnp.asarray(rho), LAYOUT, jnp.asarray(order))
+    found = share_of_record(jax.device_put(rho), LAYOUT, jax.device_put(order))
     np.testing.assert_allclose(found.rows, rows_as_one(rho, CELL, order), rtol=0.05)
 
 
@@ -61,8 +61,8 @@ def test_blocks_share_what_their_pairs_do(scattered):
     if scattered:
         block = np.random.default_rng(3).permutation(block)
     likeness = 0.6
-    blocks = gather_blocks(jnp.asarray(block))
-    found = share_of_blocks(blocks, LAYOUT, jnp.asarray(likeness))
+    blocks = gather_blocks(jax.device_put(block))
+    found = share_of_blocks(blocks, LAYOUT, jax.device_put(likeness))
     pairs = (block[:, None] == block[None]) & ~np.eye(NUM, dtype=bool)
     apart = CELL[None] - CELL[:, None]
     share = np.bincount(CELL) / NUM
@@ -76,7 +76,7 @@ def test_blocks_share_what_their_pairs_do(scattered):
 
 def test_lag_weights_sum_a_geometric_series():
     for rho in (0.2, 0.6, 0.9):
-        total = float(dependence.lag_weights(jnp.asarray(rho), 10_000).sum())
+        total = float(dependence.lag_weights(jax.device_put(rho), 10_000).sum())
         np.testing.assert_allclose(total, rho / (1 - rho), rtol=0.05)
 
 
@@ -84,7 +84,7 @@ def test_lag_weights_sum_a_geometric_series():
 @pytest.mark.parametrize("num_cells", [3, 4])
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.8])
 def test_along_a_few_cells_dependence_is_not_told_from_a_misfit(rho, num_cells, blocks):
-    found = Correlations(*map(jnp.asarray, (rho, 0.0, rho, 0.0)))
+    found = Correlations(*map(jax.device_put, (rho, 0.0, rho, 0.0)))
     sharing = dependence.Sharing(jnp.asarray(2.0), jnp.asarray(0.1))
     coarse = LAYOUT._replace(num=jnp.int32(num_cells))
     size = jnp.asarray(30.0)

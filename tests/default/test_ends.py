@@ -49,7 +49,7 @@ def members(*runs):
     found = np.zeros((2, MOST_CELLS), bool)
     for k, (first, end) in enumerate(runs):
         found[k, first:end] = True
-    return jnp.asarray(found)
+    return jax.device_put(found)
 
 
 USE = jnp.asarray([[True, False], [True, False]])
@@ -62,7 +62,7 @@ def test_ends_are_the_best_interval_for_their_correction(seed):
     residual = rng.normal(size=NUM) + np.where(
         (np.arange(NUM) >= low) & (np.arange(NUM) < high), 2.0, 0.0
     )
-    spans, placed, _ = place(jnp.asarray(residual), members((5, 8)), USE)
+    spans, placed, _ = place(jax.device_put(residual), members((5, 8)), USE)
     start, stop = int(placed.start[0]), int(placed.stop[0])
     level = float(placed.coefficients[0, 0])
     np.testing.assert_allclose(level, residual[start:stop].mean(), rtol=0.05)
@@ -82,7 +82,7 @@ def test_ends_are_the_best_interval_for_their_correction(seed):
 def test_an_end_of_the_axis_needs_no_parameter():
     rng = np.random.default_rng(1)
     residual = rng.normal(size=NUM) + np.where(np.arange(NUM) >= 150, 2.0, 0.0)
-    _, placed, intervals = place(jnp.asarray(residual), members((8, 12)), USE)
+    _, placed, intervals = place(jax.device_put(residual), members((8, 12)), USE)
     assert int(placed.stop[0]) == NUM
     assert intervals[0, 0, 0] <= placed.start[0] <= intervals[0, 0, 1]
 
@@ -95,7 +95,7 @@ def test_intervals_of_jumps_cover():
     for _ in range(num):
         jump = int(rng.integers(95, 115))
         residual = rng.normal(size=NUM) + np.where(np.arange(NUM) >= jump, 2.0, 0.0)
-        _, _, interval = place(jnp.asarray(residual), members((6, 12)), USE)
+        _, _, interval = place(jax.device_put(residual), members((6, 12)), USE)
         covered += bool(interval[0, 0, 0] <= jump <= interval[0, 0, 1])
     assert covered / num > 0.95 - 5 * np.sqrt(0.95 * 0.05 / num)
 

@@ -63,6 +63,6 @@ def test_traced_alike():
     def numbers(units):
         return units.law(THETA), units.law_covariance(jnp.eye(3)), units.weights(WEIGHTS)
 
-    traced = jax.jit(numbers)(jax.tree.map(jnp.asarray, UNITS))
+    traced = jax.jit(numbers)(jax.device_put(UNITS))
     for found, expected in zip(traced, numbers(UNITS), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)

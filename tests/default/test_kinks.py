@@ -111,7 +111,7 @@ def test_kinks_are_those_of_least_squares_on_rows(seed, jump, slope, width):
     height = np.array([[(0.1, 0.1, 0.5, 1.0)[seed], 0.0], [(0.5, 0.95, 0.0, 0.3)[seed], 0.0]])
     inflation = jnp.asarray(1.0)
     found = jax.jit(kinks.fit_kinks)(
-        made.rows, jnp.asarray(height), made.spans, made.placed, inflation
+        made.rows, jax.device_put(height), made.spans, made.placed, inflation
     )
     windows = ((0, num), True), ((made.start, num), False)
     for side, (window, rising) in enumerate(windows):

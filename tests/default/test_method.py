@@ -233,7 +233,7 @@ def test_errors_of_a_term_go_with_the_noise_of_its_region():
             response=table.response + np.where(table.axis > 7, np.sqrt(8.0) * noise, 0.0)
         )
         found = data.run(table)
-        terms = found.regions
+        terms = jax.device_get(found.regions)
         if terms.present.sum() == 1 and np.flatnonzero(terms.support[0]).tolist() == [0]:
             covered.append(abs(terms.coefficients[0, 0] - 6.0) < 1.96 * terms.stderr[0, 0])
     assert len(covered) >= 25

@@ -16,7 +16,7 @@ keep_near = jax.jit(near_law.keep_near, static_argnums=5)
 
 def kept(residual, clean=(True,) * CELLS, scale=1.0, least=1.0):
     arrays = (residual, EVERY, np.full(CELLS, scale), np.float64(least), CELL)
-    return np.asarray(keep_near(*map(jnp.asarray, arrays), CELLS, jnp.asarray(clean)).keep)
+    return np.asarray(keep_near(*map(jax.device_put, arrays), CELLS, np.asarray(clean)).keep)
 
 
 def without(cell):
@@ -78,6 +78,6 @@ def test_of_many_rows_some_tell_the_scales(monkeypatch):
     monkeypatch.setattr(medians, "_MANY_ROWS", NUM // 3)
     arrays = (residual, EVERY, np.full(CELLS, 3.0), np.float64(1.0), CELL)
     found = jax.jit(lambda *given: near_law.keep_near(*given, CELLS, jnp.ones(CELLS, bool)))(
-        *map(jnp.asarray, arrays)
+        *map(jax.device_put, arrays)
     )
     np.testing.assert_array_equal(found.keep, ~bad)

@@ -1,5 +1,6 @@
 """Functions of the axis, the physics columns and the prediction."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -46,7 +47,9 @@ def expected_logs(exponents, known, new):
 )
 def test_functions_carry_over_to_further_rows(exponents):
     known, new = drivers(), drivers(1)[:, :9]
-    found = noise_functions.carry_over(*map(jnp.asarray, (np.array(exponents, float), known, new)))
+    found = noise_functions.carry_over(
+        *map(jax.device_put, (np.array(exponents, float), known, new))
+    )
     np.testing.assert_allclose(found, expected_logs(exponents, known, new), atol=1e-12)
 
 

@@ -1,6 +1,6 @@
 """Rows set aside that may be the noise's own, and what they do to the errors of a law."""
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 import rows_data as data
@@ -13,7 +13,7 @@ NUM, BOUND = 1000, 5.0
 def returned(residual):
     aside = np.abs(residual) > BOUND
     arrays = (residual, np.full(NUM, BOUND), aside, ~aside)
-    return aside, np.asarray(continue_tail(*map(jnp.asarray, arrays)))
+    return aside, np.asarray(continue_tail(*map(jax.device_put, arrays)))
 
 
 def test_gross_errors_stand_apart():

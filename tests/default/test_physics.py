@@ -33,12 +33,12 @@ class Table:
     def sums(self, correlation=0.0, block=None, tail=None, bound=5.0):
         arrays = (self.design.T, self.response, self.theta, self.used, self.rows.cell)
         found = SUM_LAW(
-            *map(jnp.asarray, arrays),
+            *map(jax.device_put, arrays),
             len(SIZES),
-            jnp.asarray(self.scale),
-            jnp.asarray(self.order),
-            jnp.asarray(correlation),
-            None if block is None else jnp.asarray(block),
+            jax.device_put(self.scale),
+            jax.device_put(self.order),
+            jax.device_put(correlation),
+            None if block is None else jax.device_put(block),
             jnp.asarray(self.nothing if tail is None else tail),
             jnp.full(NUM, bound),
         )
@@ -80,7 +80,7 @@ def test_no_column_makes_a_variance_negative():
     """One that changes its sign from row to row leaves least of the variance."""
     rho, num = 0.98, 500
     column = np.where(np.arange(num) % 2, -1.0, 1.0)[None]
-    found = float(physics.serial_products(jnp.asarray(column), jnp.asarray(rho))[0, 0])
+    found = float(physics.serial_products(jax.device_put(column), jax.device_put(rho))[0, 0])
     place = np.arange(num)
     likeness = rho ** np.abs(place[:, None] - place) - np.eye(num)
     assert found == pytest.approx(float((column @ likeness @ column.T)[0, 0]), rel=1e-6)

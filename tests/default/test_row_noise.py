@@ -13,12 +13,12 @@ from lisdd_jax.default import ordering, row_noise
 def test_cells_and_their_rows_share_the_scale():
     rng = np.random.default_rng(0)
     log_scale, cell = rng.normal(size=60), np.repeat([0, 1, 2, 3], 15).astype(np.int32)
-    noise = row_noise.within_cells(jnp.asarray(log_scale), jnp.asarray(cell), 3)
+    noise = row_noise.within_cells(jax.device_put(log_scale), jax.device_put(cell), 3)
     square, used = np.exp(2 * log_scale), cell < 3
     for k in range(3):
         mean = square[cell == k].mean()
         expected = np.exp(log_scale[cell == k]) / np.sqrt(mean)
-        np.testing.assert_allclose(noise.relative[cell == k], expected, rtol=1e-12)
+        np.testing.assert_allclose(np.asarray(noise.relative)[cell == k], expected, rtol=1e-12)
         assert noise.expected[k] == pytest.approx(mean / square[used].mean(), rel=1e-12)
     assert np.all(np.asarray(noise.relative)[~used] == 1)
 

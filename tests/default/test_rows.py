@@ -1,5 +1,6 @@
 """Passes over the rows, against loops."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import stages as passes
@@ -34,7 +35,7 @@ def test_rows_near_the_law_leave_the_gross_error_out():
     found = passes.stages()
     clean = np.asarray(found.look.places)[:-1] < 6.5
     scale = jnp.full(MOST_CELLS, found.look.scale)
-    clean, limits = jnp.asarray(clean), (jnp.asarray(3.0), jnp.zeros(()))
+    clean, limits = jax.device_put(clean), (jnp.asarray(3.0), jnp.zeros(()))
     laws = ((found.theta, clean), scale, clean, found.look.keep, limits)
     keep = rows.keep_near_law(found.rows, found.look, *laws, passes.LAYOUT).keep
     axis = passes.table().axis[np.asarray(found.rows.order)]

@@ -62,7 +62,7 @@ def test_short_tables_have_no_pieces():
 
 
 def test_vmap_equals_a_loop():
-    several = [jax.tree.map(jnp.asarray, rows(seed)) for seed in range(2)]
+    several = [jax.device_put(rows(seed)) for seed in range(2)]
     start, stop = jnp.array([700, 6000], jnp.int32), jnp.array([5000, 6001], jnp.int32)
     batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *several)
     found = jax.vmap(summed, (0, 0, 0, None, None))(*batch, start, stop)

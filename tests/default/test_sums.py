@@ -23,8 +23,8 @@ def test_sums_of_products_per_cell(num, num_cells, weighted):
     rng = np.random.default_rng(0)
     columns, cell = rng.normal(size=(4, num)), rng.integers(-1, 7, size=num)
     weights = rng.uniform(size=num) if weighted else np.ones(num)
-    given = jnp.asarray(weights) if weighted else None
-    found = SUM(jnp.asarray(columns), jnp.asarray(cell), num_cells, given)
+    given = jax.device_put(weights) if weighted else None
+    found = SUM(jax.device_put(columns), jax.device_put(cell), num_cells, given)
     assert found.shape == (num_cells, 4, 4)
     np.testing.assert_allclose(
         found, by_loops(columns, cell, num_cells, weights), rtol=1e-10, atol=1e-12
@@ -40,7 +40,7 @@ def test_long_tables_are_summed_piece_by_piece(monkeypatch, more):
     columns, cell = rng.normal(size=(3, num)), rng.integers(0, 6, size=num)
     weights = rng.uniform(size=num)
     found = jax.jit(lambda *args: sums.sum_products(args[0], args[1], 5, args[2]))(
-        *map(jnp.asarray, (columns, cell, weights))
+        *map(jax.device_put, (columns, cell, weights))
     )
     np.testing.assert_allclose(found, by_loops(columns, cell, 5, weights), rtol=1e-10, atol=1e-12)
 

@@ -23,7 +23,7 @@ def found(theta, known=True):
     if known:
         run = turns.find_form
     else:
-        run, numbers = jax.jit(turns.find_form, static_argnums=(6,)), map(jnp.asarray, numbers)
+        run, numbers = jax.jit(turns.find_form, static_argnums=(6,)), map(jax.device_put, numbers)
     return to_host(
         run(start.rows, start.region, start.sums, *numbers, members, passes.LAYOUT, CONFIG)
     )

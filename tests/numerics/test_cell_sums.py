@@ -21,7 +21,7 @@ def rows(seed: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_totals_leave_out_rows_of_no_cell(dtype):
     values, cell = rows(0)
-    found = TOTALS(jnp.asarray(values, dtype), jnp.asarray(cell), CELLS)
+    found = TOTALS(jnp.asarray(values, dtype), jax.device_put(cell), CELLS)
     expected = np.stack([values[cell == c].sum(axis=0) for c in range(CELLS)])
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, atol=1e-5 if dtype == np.float32 else 1e-14)
@@ -30,7 +30,7 @@ def test_totals_leave_out_rows_of_no_cell(dtype):
 
 def test_products_per_cell():
     values, cell = rows(1)
-    found = PRODUCTS(jnp.asarray(values), jnp.asarray(cell), CELLS)
+    found = PRODUCTS(jax.device_put(values), jax.device_put(cell), CELLS)
     expected = np.stack([values[cell == c].T @ values[cell == c] for c in range(CELLS)])
     np.testing.assert_allclose(found, expected, atol=1e-13)
     np.testing.assert_array_equal(found, jnp.swapaxes(found, 1, 2))
@@ -39,7 +39,7 @@ def test_products_per_cell():
 def test_counts_are_of_rows_in_use():
     _, cell = rows(2)
     mask = np.random.default_rng(2).random(NUM) < 0.5
-    found = COUNTS(jnp.asarray(cell), jnp.asarray(mask), CELLS)
+    found = COUNTS(jax.device_put(cell), jax.device_put(mask), CELLS)
     assert found.dtype == jnp.int32
     assert found.tolist() == [int((mask & (cell == c)).sum()) for c in range(CELLS)]
 
@@ -54,6 +54,6 @@ def test_batches_equal_single_calls():
 
 def test_derivative_reaches_rows_of_a_cell_only():
     values, cell = rows(3)
-    slope = jax.grad(lambda v: TOTALS(v, jnp.asarray(cell), CELLS).sum())(jnp.asarray(values))
+    slope = jax.grad(lambda v: TOTALS(v, jax.device_put(cell), CELLS).sum())(jax.device_put(values))
     inside = (cell >= 0) & (cell < CELLS)
     np.testing.assert_array_equal(slope, np.repeat(inside[:, None], 3, axis=1))

@@ -1,4 +1,4 @@
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 
@@ -9,5 +9,5 @@ from lisdd_jax.numerics import columns
 def test_combined_columns(num):
     rng = np.random.default_rng(num)
     weights, values = rng.normal(size=num), rng.normal(size=(50, num))
-    tall = columns.along_rows(jnp.asarray(values))
+    tall = columns.along_rows(jax.device_put(values))
     np.testing.assert_allclose(columns.combine(weights, tall), values @ weights, rtol=1e-12)

@@ -13,7 +13,7 @@ NUM, GROUPS = 60, 5
 def test_running_sums_begin_with_nothing():
     values = np.random.default_rng(0).normal(size=(2, 3, NUM))
     expected = np.concatenate([np.zeros((2, 3, 1)), np.cumsum(values, axis=-1)], axis=-1)
-    np.testing.assert_allclose(extremes.running_sum(jnp.asarray(values)), expected, atol=1e-12)
+    np.testing.assert_allclose(extremes.running_sum(jax.device_put(values)), expected, atol=1e-12)
 
 
 def test_the_first_of_equal_largest_values():
@@ -41,7 +41,7 @@ def test_the_first_largest_value_of_each_group(monkeypatch, seed, many):
         for i in np.flatnonzero(group == k):
             if values[i] > best:
                 best, expected[k] = values[i], i
-    found = of_groups(jnp.asarray(values), jnp.asarray(group))
+    found = of_groups(jax.device_put(values), jax.device_put(group))
     np.testing.assert_array_equal(found, expected)
-    batch = jax.vmap(lambda x: of_groups(x, jnp.asarray(group)))(jnp.asarray(values)[None])
+    batch = jax.vmap(lambda x: of_groups(x, jax.device_put(group)))(jax.device_put(values)[None])
     np.testing.assert_array_equal(batch[0], expected)

@@ -49,7 +49,7 @@ def test_repeat(num):
     np.testing.assert_array_equal(found[1], first[0] * (2**num - 1))
     assert found[2] == num * (num - 1) // 2
     assert isinstance(found[0], np.ndarray)
-    traced = jax.jit(partial(hosted.repeat, num, step))(jax.tree.map(jnp.asarray, first))
+    traced = jax.jit(partial(hosted.repeat, num, step))(jax.device_put(first))
     for left, right in zip(traced, found, strict=True):
         np.testing.assert_array_equal(left, right)
 
@@ -65,7 +65,7 @@ def test_scan(num):
     expected = [(1 if k else -1) * (first + 2 * (2**k - 1)) for k in range(num)]
     np.testing.assert_array_equal(found, expected)
     assert isinstance(found, np.ndarray)
-    traced = jax.jit(partial(hosted.scan, step, num=num))(state=jnp.asarray(first))
+    traced = jax.jit(partial(hosted.scan, step, num=num))(state=jax.device_put(first))
     np.testing.assert_array_equal(traced[0], state)
     np.testing.assert_array_equal(traced[1], found)
 
@@ -80,7 +80,7 @@ def test_contractions_are_those_of_einsum(spec):
     arrays = [rng.normal(size=[sizes[name] for name in names]) for names in inputs]
     found = hosted.contract(spec, *arrays)
     np.testing.assert_array_equal(found, np.einsum(spec, *arrays))
-    traced = jax.jit(partial(hosted.contract, spec))(*map(jnp.asarray, arrays))
+    traced = jax.jit(partial(hosted.contract, spec))(*map(jax.device_put, arrays))
     np.testing.assert_allclose(traced, found, rtol=1e-12, atol=1e-14)
 
 
@@ -98,7 +98,7 @@ def test_take():
     for axis, k in ((0, 1), (-1, 2)):
         expected = hosted.take(values, k, axis)
         np.testing.assert_array_equal(expected, values.take(k, axis))
-        traced = jax.jit(hosted.take, static_argnums=2)(jnp.asarray(values), k, axis)
+        traced = jax.jit(hosted.take, static_argnums=2)(jax.device_put(values), k, axis)
         np.testing.assert_array_equal(traced, expected)
 
 
@@ -107,7 +107,7 @@ def test_one_of_two_trees(condition):
     trees = ({"x": np.ones(2), "y": np.int64(3)}, {"x": np.zeros(2), "y": np.int64(4)})
     expected = trees[0] if condition else trees[1]
     host = hosted.choose(np.bool_(condition), *trees)
-    traced = jax.jit(hosted.choose)(condition, *jax.tree.map(jnp.asarray, trees))
+    traced = jax.jit(hosted.choose)(condition, *jax.device_put(trees))
     for found in (host, traced):
         np.testing.assert_array_equal(found["x"], expected["x"])
         assert found["y"] == expected["y"]
@@ -130,6 +130,6 @@ def test_work_is_done_only_if_needed(condition):
 
 def test_log_of_the_normal_distribution_function():
     values = np.array([-40.0, -3.0, 0.0, 2.0, 10.0])
-    for found in (hosted.log_ndtr(values), hosted.log_ndtr(jnp.asarray(values))):
+    for found in (hosted.log_ndtr(values), hosted.log_ndtr(jax.device_put(values))):
         np.testing.assert_allclose(found, stats.norm.logcdf(values), rtol=1e-9)
     assert hosted.log_ndtr(np.float64(0)) == pytest.approx(np.log(0.5))

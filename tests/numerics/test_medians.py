@@ -1,5 +1,6 @@
 """Medians by halving a bracket, against sorting."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,13 +17,15 @@ def test_medians():
     ordered = np.sort(values[used])
     lower = ordered[(used.sum() + 1) // 2 - 1]
     np.testing.assert_allclose(
-        medians.median_of_positive(jnp.asarray(values), jnp.asarray(used)), lower, rtol=1e-8
+        medians.median_of_positive(jax.device_put(values), jax.device_put(used)), lower, rtol=1e-8
     )
     signed = np.log(values)
-    found = medians.signed_median(jnp.asarray(signed), jnp.asarray(used))
+    found = medians.signed_median(jax.device_put(signed), jax.device_put(used))
     np.testing.assert_allclose(found, np.log(lower), rtol=1e-8)
     count = np.bincount(CELL, minlength=CELLS).astype(float)
-    each = medians.median_per_cell(jnp.asarray(values), jnp.asarray(CELL), jnp.asarray(count))
+    each = medians.median_per_cell(
+        jax.device_put(values), jax.device_put(CELL), jax.device_put(count)
+    )
     expected = [np.sort(values[k == CELL])[int(count[k] + 1) // 2 - 1] for k in range(CELLS)]
     np.testing.assert_allclose(each, expected, rtol=1e-6)
 
@@ -34,5 +37,5 @@ def test_middle_of_three_on_the_host_and_traced():
     found = medians.middle_of_three(values, np.int32(num))
     assert isinstance(found, np.ndarray)
     assert found[:num].tolist() == expected
-    traced = medians.middle_of_three(jnp.asarray(values), jnp.int32(num))
+    traced = medians.middle_of_three(jax.device_put(values), jnp.int32(num))
     assert traced[:num].tolist() == expected

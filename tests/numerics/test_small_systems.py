@@ -128,7 +128,7 @@ def test_traced_and_in_batches_alike():
             small_systems.eliminate(gram, 2, allowed, TOLERANCE),
         )
 
-    batch = jax.jit(every)(jnp.asarray(gram), jnp.asarray(moment))
+    batch = jax.jit(every)(jax.device_put(gram), jax.device_put(moment))
     host = (
         small_systems.solve_with_inverse(gram, moment, TOLERANCE),
         small_systems.eliminate(gram, 2, np.ones(2, bool), TOLERANCE),

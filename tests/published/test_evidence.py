@@ -11,7 +11,7 @@ energy_test = jax.jit(evidence.energy_test)
 
 def test_energy_test_is_chi_square():
     energy, count = np.array([3.0, 40.0, 1.0, 150.0]), np.array([4, 4, 1, 30])
-    found = energy_test(jnp.asarray(energy), jnp.asarray(count), jnp.float64(0.5))
+    found = energy_test(jax.device_put(energy), jax.device_put(count), jnp.float64(0.5))
     np.testing.assert_allclose(found.statistic, energy / 0.25, rtol=1e-15)
     np.testing.assert_allclose(
         found.log_p_value, stats.chi2.logsf(energy / 0.25, count), rtol=1e-12

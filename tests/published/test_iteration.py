@@ -23,7 +23,7 @@ def table(seed, weight=3.0):
 
 @jax.jit
 def search(design, response, x, mask, initial):
-    data, _ = prepare(design, response, x, jnp.zeros((NUM, 0)), jnp.asarray(EDGES), mask)
+    data, _ = prepare(design, response, x, jnp.zeros((NUM, 0)), jax.device_put(EDGES), mask)
     start = iteration.begin(data, data.frame.solution(initial))
     return data, start, iteration.search(data, start, CONFIG)
 

@@ -34,7 +34,8 @@ def test_is_the_recorded_run_of_another_program():
     assert found.num_iterations == expected["num_iterations"]
     np.testing.assert_allclose(found.cells.statistic, expected["statistic"], rtol=1e-9)
     present = np.asarray(found.regions.present)
-    bounds = np.column_stack([found.regions.lower[present], found.regions.upper[present]])
+    both = (found.regions.lower, found.regions.upper)
+    bounds = np.column_stack([np.asarray(ends)[present] for ends in both])
     np.testing.assert_allclose(bounds, expected["regions"], rtol=1e-14)
     form = expected["form"]
     np.testing.assert_allclose(found.form.errors, form["errors"], rtol=1e-9)
@@ -152,7 +153,7 @@ def test_trusted_rows_are_refused():
 def test_verdicts(reject, flagged, form_status, test_status, status, expected):
     form = dict.fromkeys(Form.__dataclass_fields__) | {"status": jnp.int32(form_status)}
     test = dict.fromkeys(Certificate.__dataclass_fields__)
-    test |= {"reject": jnp.asarray(reject), "status": jnp.int32(test_status)}
+    test |= {"reject": jax.device_put(reject), "status": jnp.int32(test_status)}
     found = decide(
         jnp.int32(status), Form(**form), Certificate(**test), jnp.array([flagged, False])
     )

@@ -9,7 +9,7 @@ from lisdd_jax.statistics import runs
 @pytest.mark.parametrize("num_cells", [1, 2, 7, 8])
 def test_runs_of_every_pattern(num_cells):
     patterns = (np.arange(2**num_cells)[:, None] >> np.arange(num_cells)) % 2 == 1
-    found = jax.jit(jax.vmap(runs.flagged_runs))(jnp.asarray(patterns))
+    found = jax.jit(jax.vmap(runs.flagged_runs))(jax.device_put(patterns))
     assert found.present.shape == (2**num_cells, runs.num_slots(num_cells))
     for pattern, first, last, present in zip(patterns, *map(np.asarray, found), strict=True):
         edges = np.diff(np.concatenate([[0], pattern.astype(int), [0]]))

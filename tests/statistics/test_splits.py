@@ -111,7 +111,7 @@ def test_gathered_halves_are_the_masked_ones():
     split = jax.jit(splits.random_halves)
     for seed in range(5):
         halves = split(jax.random.key(seed), mask)
-        taken = np.asarray(halves.take(jnp.asarray(values)))
+        taken = np.asarray(halves.take(jax.device_put(values)))
         for half, chosen in zip(taken, (halves.first, mask & ~halves.first), strict=True):
             np.testing.assert_array_equal(np.sort(half[half > 0]), values[np.asarray(chosen)])
         assert abs(int(halves.used[0].sum()) - int(halves.used[1].sum())) <= 1

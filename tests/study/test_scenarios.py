@@ -59,7 +59,9 @@ def test_several_regions_miss_a_term_each() -> None:
     for k, weight in enumerate((0.2, 0.4)):
         inside = (x >= sample.lower[k]) & (x < sample.upper[k])
         term = features[:, np.flatnonzero(sample.support[k])[0]]
-        np.testing.assert_allclose(sample.discrepancy[inside], weight * term[inside], rtol=1e-12)
+        np.testing.assert_allclose(
+            np.asarray(sample.discrepancy)[inside], weight * np.asarray(term)[inside], rtol=1e-12
+        )
     assert residual(sample).std() == pytest.approx(0.3, abs=5 * 0.3 / np.sqrt(8000))
 
 

@@ -16,7 +16,7 @@ def rows():
     response = basis @ [1.0, 2.0] + 0.1 * rng.normal(size=NUM)
     response[:15] += 4.0
     mask = np.arange(NUM) != 20
-    return basis, response, mask, MAKE_COLUMNS(*map(jnp.asarray, (basis.T, response, mask)))
+    return basis, response, mask, MAKE_COLUMNS(*map(jax.device_put, (basis.T, response, mask)))
 
 
 def step(basis, response, mask, solution):
@@ -30,7 +30,7 @@ def step(basis, response, mask, solution):
 def test_steps_are_those_of_the_definition(rows, num_steps):
     *data, columns = rows
     first = np.random.default_rng(3).normal(size=(5, 2))
-    begin = concentration.unjudged(columns, jnp.asarray(first))
+    begin = concentration.unjudged(columns, jax.device_put(first))
     run = jax.jit(concentration.first_steps, static_argnums=(3, 4))
     found = run(columns, begin, jnp.int32(KEPT), num_steps, concentration.pick_exactly)
     for solution, objective, start in zip(found.solution, found.objective, first, strict=True):

@@ -1,5 +1,4 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import references
 
@@ -15,7 +14,7 @@ def samples():
         outlying = np.arange(num) < 0.2 * num
         response = basis @ [1.0, -2.0] + 0.1 * rng.normal(size=num) + 5.0 * outlying
         mask = rng.random(num) < 0.9
-        yield tuple(map(jnp.asarray, (basis, response, mask)))
+        yield tuple(map(jax.device_put, (basis, response, mask)))
 
 
 def test_several_searches_at_once_find_what_each_finds_alone():

@@ -1,5 +1,4 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,7 +18,7 @@ def rows():
     # So many equal rows that some pairs determine no line.
     basis[:15] = basis[0]
     response, mask = rng.normal(size=NUM), rng.random(NUM) < 0.8
-    return basis, response, mask, MAKE_COLUMNS(*map(jnp.asarray, (basis.T, response, mask)))
+    return basis, response, mask, MAKE_COLUMNS(*map(jax.device_put, (basis.T, response, mask)))
 
 
 def test_products_of_all_pairs_of_columns(rows):
@@ -35,7 +34,7 @@ def test_products_of_all_pairs_of_columns(rows):
 
 def test_table_lists_the_rows_in_use(rows):
     *_, mask, _ = rows
-    table, count = ROW_TABLE(jnp.asarray(mask))
+    table, count = ROW_TABLE(jax.device_put(mask))
     assert int(count) == mask.sum()
     assert table[: int(count)].tolist() == np.flatnonzero(mask).tolist()
 
@@ -43,7 +42,7 @@ def test_table_lists_the_rows_in_use(rows):
 def test_starts_run_through_as_many_rows_as_columns(rows):
     basis, response, mask, columns = rows
     draws = DRAW(jax.random.key(0), 0, NUM_STARTS, SIZE)
-    table, count = ROW_TABLE(jnp.asarray(mask))
+    table, count = ROW_TABLE(jax.device_put(mask))
     solutions, good = MAKE_STARTS(draws, columns, table, count)
     # A pair of equal rows is drawn again.
     assert good.all()
@@ -54,16 +53,16 @@ def test_starts_run_through_as_many_rows_as_columns(rows):
 
 def test_starts_that_determine_nothing_are_given_up():
     basis, mask = np.ones((NUM, SIZE)), np.ones(NUM, bool)
-    columns = MAKE_COLUMNS(*map(jnp.asarray, (basis.T, np.arange(NUM, dtype=float), mask)))
+    columns = MAKE_COLUMNS(*map(jax.device_put, (basis.T, np.arange(NUM, dtype=float), mask)))
     draws = DRAW(jax.random.key(0), 0, NUM_STARTS, SIZE)
-    table, count = ROW_TABLE(jnp.asarray(mask))
+    table, count = ROW_TABLE(jax.device_put(mask))
     _, good = MAKE_STARTS(draws, columns, table, count)
     assert not good.any()
 
 
 def test_a_subsample_takes_one_row_of_each_stretch(rows):
     basis, _, mask, columns = rows
-    table, count = ROW_TABLE(jnp.asarray(mask))
+    table, count = ROW_TABLE(jax.device_put(mask))
     used = np.flatnonzero(mask)
     for seed in range(5):
         draws = DRAW(jax.random.key(seed), 10, NUM_STARTS, SIZE)
@@ -76,7 +75,7 @@ def test_a_subsample_takes_one_row_of_each_stretch(rows):
 
 def test_a_subsample_of_few_rows_is_all_of_them(rows):
     *_, mask, columns = rows
-    table, count = ROW_TABLE(jnp.asarray(mask))
+    table, count = ROW_TABLE(jax.device_put(mask))
     draws = DRAW(jax.random.key(0), 50, NUM_STARTS, SIZE)
     found = SUBSAMPLE(draws, columns, table, count)
     assert found.usable.sum() == mask.sum()
