@@ -77,7 +77,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     config.stash[_FOLDER] = folder
     jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    # What compiles in less is made anew as fast as it is found, and to keep it costs as much again.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
 
 @pytest.hookimpl(optionalhook=True)
