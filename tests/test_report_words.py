@@ -326,6 +326,16 @@ def test_rows_set_aside_on_one_side_may_be_a_tail(above, below, told, data):
         assert said[0].endswith(f"the mean of {data.response_name} is {shift:.2g} {told} the law")
 
 
+def test_a_few_rows_further_off_on_the_other_side_are_no_tail(data):
+    """Fourteen rows above the law, and two below that weigh more: no side has the tail."""
+    found = dataclasses.replace(searched(), outliers=np.arange(39) < 16)
+    found = with_regions(found, lower=np.full(2, NAN), upper=np.full(2, NAN))
+    off = np.r_[np.full(14, 4.0), np.full(2, -60.0), np.zeros(23)]
+    rows = dataclasses.replace(data, response=law_of(found, data) + off)
+    summary = summarize(found, rows, config=DEFAULT, version="1")
+    assert not any("long tail" in line for line in summary.warnings)
+
+
 def test_rows_set_aside_in_regions_are_none_of_the_law(data):
     """The first region holds them all."""
     found = dataclasses.replace(searched(), outliers=np.arange(39) < 12)

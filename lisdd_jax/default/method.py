@@ -138,7 +138,8 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     (survey, runs), keep, repeats = _repeat_until_settled(work, look.keep, known)
     task = Task(live, ordered, look, keep, repeats, state, survey, layout, config)
     stands, run = _take_regions(task, to_host(runs))
-    task = task._replace(keep=_with_runs(keep, run))
+    # Known flags in NumPy: an operation on them would be a program for every number of rows.
+    task = task._replace(keep=to_host(keep) | run.rows(len(keep)))
     region, settled, turned = _find_regions(task, stands, run)
     stands = stands._replace(theta=turned.theta)
     task = task._replace(repeats=repeats & turned.settled)
@@ -150,17 +151,6 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
         sum_final(live, look, region, settled, stands.theta, weights, layout, data.num_cells)
     )
     return conclude(task, stands, turned.form, to_host(settled), final, data, before)
-
-
-def _with_runs(keep: jax.Array, runs: NarrowRun) -> Any:
-    """The rows kept and those of the runs, ``(n,)`` bool."""
-    if not is_known((keep, runs)):
-        return keep | runs.rows(len(keep))
-    # Known flags at once: each operation on them would be a program for every number of rows.
-    both = np.array(keep)
-    for start, stop in zip(runs.start, runs.stop, strict=True):
-        both[int(start) : int(stop)] = True
-    return both
 
 
 def _clean_cells(survey: Survey, config: Config) -> Any:

@@ -62,11 +62,12 @@ class NarrowRun(NamedTuple):
     stop: Any
     gain: Any
 
-    def rows(self, num: int) -> jax.Array:
-        """Rows of any of them, ``(num,)`` bool."""
-        row = jnp.arange(num, dtype=jnp.int32)
-        start, stop = (jnp.reshape(end, (-1, 1)) for end in (self.start, self.stop))
-        return jnp.any((row[None] >= start) & (row[None] < stop), 0)
+    def rows(self, num: int) -> Any:
+        """Rows of any of them, ``(num,)`` bool; of NumPy where they are."""
+        xp = namespace(self.start)
+        row = xp.arange(num, dtype=np.int32)[None]
+        start, stop = (xp.reshape(end, (-1, 1)) for end in (self.start, self.stop))
+        return xp.any((row >= start) & (row < stop), 0)
 
     def of_cells(self, bounds: Any) -> Any:
         """Cells, of first rows ``bounds (K + 1,)``, that hold rows of each of ``(M,)``, bool."""

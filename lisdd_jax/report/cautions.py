@@ -196,12 +196,16 @@ def _long_tail(found: Diagnosis, problem: Problem, regions: Sequence[Region]) ->
         outside &= ~region.contains(problem.axis)
     law = problem.design @ np.asarray(found.coefficients, float)
     left = (problem.response - law)[outside & found.outliers]
-    most = max(int(np.sum(left > 0)), int(np.sum(left < 0)))
+    above, below = int(np.sum(left > 0)), int(np.sum(left < 0))
+    most, total = max(above, below), left.sum()
     # The upper tail of a binomial distribution, to either side.
     if not most or 2 * special.betainc(most, len(left) - most + 1, 0.5) > _BY_CHANCE:
         return
-    side = "above" if left.sum() > 0 else "below"
-    shift = numbers.short(abs(left.sum()) / np.sum(outside), 2)
+    # A few rows further off on the other side are no tail of this one.
+    if (total > 0) != (above > below):
+        return
+    side = "above" if above > below else "below"
+    shift = numbers.short(abs(total) / np.sum(outside), 2)
     which = f"all {most}" if most == len(left) else f"{most} of the {len(left)}"
     place = " outside of the regions" if regions else ""
     yield (
