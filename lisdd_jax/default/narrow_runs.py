@@ -17,15 +17,13 @@ import numpy as np
 from jax import lax
 
 from lisdd_jax.default.cells import SortedCells
-from lisdd_jax.numerics import cell_sums, extremes, medians
+from lisdd_jax.default.row_scores import CLIP, Scores
+from lisdd_jax.numerics import cell_sums, extremes
 from lisdd_jax.numerics.hosted import namespace
 
 _TOLL = 1.5
 """Noise scales that a row of a run must lie off to speak for it: what a law that holds nearly is
 off by, or a slope within a cell, is less."""
-
-_CLIP = 4.0
-"""Scales beyond which a row speaks no louder: a single one makes no run."""
 
 _FEWEST = 4
 """Rows of the shortest run."""
@@ -103,72 +101,6 @@ def is_narrow(run: NarrowRun, excluded: jax.Array, cells: SortedCells) -> jax.Ar
     return ~(excluded[first] | excluded[last]) | (2 * (run.stop - run.start) < held)
 
 
-def levels_nearby(level: jax.Array, num: jax.Array) -> jax.Array:
-    """What the levels ``(K,)`` of a cell and its neighbours have in common: the smallest of one
-    sign, else zero. A run in two of three neighbours leaves it as it is."""
-    last = jnp.maximum(num - 1, 0)
-    place = jnp.arange(len(level), dtype=jnp.int32)
-    three = jnp.stack([level[jnp.clip(place + step, 0, last)] for step in (-1, 0, 1)])
-    return jnp.maximum(jnp.min(three, 0), 0) + jnp.minimum(jnp.max(three, 0), 0)
-
-
-def _at_most_next(scale: jax.Array, num: jax.Array) -> jax.Array:
-    """Scales ``(K,)`` of cells, of the first and the last at most that of the one beside it: they
-    have one neighbour, and a run in them widens their own."""
-    place = jnp.arange(len(scale), dtype=jnp.int32)
-    last = jnp.maximum(num - 1, 0)
-    beside = jnp.where(place == 0, 1, last - 1)
-    ends = (place == 0) | (place == last)
-    return jnp.where(ends, jnp.minimum(scale, scale[jnp.clip(beside, 0, last)]), scale)
-
-
-class Scores(NamedTuple):
-    """Rows scored.
-
-    Attributes:
-      row: ``(n,)`` residuals about the level of their neighbourhood in noise scales of the cells.
-      bold: the same in the smallest scale: where gross errors lie close, they widen their cell's.
-    """
-
-    row: jax.Array
-    bold: jax.Array
-
-
-def score_rows(
-    residual: jax.Array,
-    one: jax.Array,
-    scale: jax.Array,
-    least: jax.Array,
-    keep: jax.Array,
-    cell: jax.Array,
-    num_cells: jax.Array,
-    negligible: jax.Array,
-) -> Scores:
-    """Score residuals about the common level of neighbouring cells.
-
-    Args:
-      residual: ``(n,)`` of the law.
-      one: ``(n,)`` the constant, by the rows' weights.
-      scale: ``(K,)`` noise scales; ``least`` the smallest of them.
-      keep: ``(n,)`` bool, rows whose levels are asked.
-      cell: ``(n,)`` int; ``K`` in rows out of use.
-      num_cells: cells in use.
-      negligible: part of every residual that does not matter.
-    """
-    kept = jnp.where(keep, one, 0.0)
-    moments = jnp.stack([kept * residual, kept * one], 1)
-    total, square = cell_sums.cell_totals(moments, cell, len(scale)).T
-    level = levels_nearby(total / jnp.where(square > 0, square, 1.0), num_cells)
-    about = residual - one * medians.per_row(level, cell)
-    about = about - jnp.clip(about, -negligible * one, negligible * one)
-
-    def over(size: jax.Array) -> jax.Array:
-        return jnp.clip(about / jnp.where(size > 0, size, 1.0), -_CLIP, _CLIP)
-
-    size = medians.per_row(_at_most_next(scale, num_cells), cell)
-    return Scores(over(size), over(least))
-
-
 def _for_a_run(score: Any) -> Any:
     """What scores, of NumPy or traced, say for a run to their side."""
     beyond = score - _TOLL
@@ -182,7 +114,7 @@ def _rate(share: jax.Array) -> jax.Array:
     The logarithm is convex: a chord of it between two rates has a smaller root.
     """
     # Scores count as the upper end of their bin: the rate is none too large.
-    ends = -_CLIP + 2 * _CLIP / _BINS * np.arange(1, _BINS + 1)
+    ends = -CLIP + 2 * CLIP / _BINS * np.arange(1, _BINS + 1)
     powers = np.exp(_RATES[:, None] * _for_a_run(ends))
     value = jnp.log(jnp.matmul(jnp.asarray(powers, share.dtype), share, precision="highest"))
     place = jnp.minimum(jnp.sum(value <= 0, dtype=jnp.int32), len(_RATES) - 1)
@@ -198,7 +130,7 @@ def _best_segment(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The segment whose rows say most for a run, and what they say."""
     position = jnp.arange(len(possible), dtype=jnp.int32)
-    running = extremes.running_sum(_for_a_run(jnp.where(asked, score, -_CLIP)))
+    running = extremes.running_sum(_for_a_run(jnp.where(asked, score, -CLIP)))
     low = extremes.running_min(jnp.where(possible, running, jnp.inf))
     rise = jnp.where(possible, running - low, -jnp.inf)
     stop = extremes.first_max(rise)
@@ -208,7 +140,7 @@ def _best_segment(
 
 def _in_bins(score: jax.Array, used: jax.Array) -> jax.Array:
     """Rows of every bin of scores, ``(_BINS,)``."""
-    place = jnp.clip(((score + _CLIP) * (_BINS / (2 * _CLIP))).astype(jnp.int32), 0, _BINS - 1)
+    place = jnp.clip(((score + CLIP) * (_BINS / (2 * CLIP))).astype(jnp.int32), 0, _BINS - 1)
     ones = jnp.ones((len(score), 1), score.dtype)
     return cell_sums.cell_totals(ones, jnp.where(used, place, _BINS), _BINS)[:, 0]
 
@@ -234,7 +166,7 @@ def find_narrow_run(
     so do the two sides. Where rows beside the run lie far off as well, the rate is theirs.
 
     Args:
-      score: of rows along the axis, at most ``_CLIP`` in size.
+      score: of rows along the axis, at most ``CLIP`` in size.
       asked: ``(n,)`` bool, rows that may belong to a run.
       possible: ``(n + 1,)`` bool, positions where a run may begin and end.
       shared: most rows that count as one, where they depend on each other.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lisdd_jax.default import ends, narrow_runs, near_law, outliers, run_sums
+from lisdd_jax.default import ends, narrow_runs, near_law, outliers, row_scores, run_sums
 from lisdd_jax.default.cells import FEWEST_CELLS, MOST_CELLS, SortedCells
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
@@ -85,7 +85,7 @@ def keep_near_law(
     residual, cell = residual_of(rows, theta, layout), look.cells.of_row
     given = (residual, look.keep, scale, look.scale, cell, MOST_CELLS, clean)
     near = near_law.keep_near(*given)
-    score = narrow_runs.score_rows(
+    score = row_scores.score_rows(
         residual,
         rows.columns[0],
         near.scale,

@@ -12,10 +12,10 @@ from lisdd_jax.default.cells import SortedCells
 from lisdd_jax.default.narrow_runs import (
     MOST_RUNS,
     NarrowRun,
-    Scores,
     find_narrow_run,
     find_narrow_runs,
 )
+from lisdd_jax.default.row_scores import Scores
 
 NUM = 240
 EVERY, BETWEEN = np.ones(NUM, bool), np.ones(NUM + 1, bool)
@@ -44,9 +44,6 @@ def find_all(score, least=-LEVEL, first_that_counts=0):
 
 def spans_of(runs):
     return sorted(zip(runs.start.tolist(), runs.stop.tolist(), strict=True))
-
-
-SCORE = jax.jit(narrow_runs.score_rows)
 
 
 def drawn(seed, num=NUM):
@@ -247,46 +244,6 @@ def test_cells_beside_excluded_ones_are_not_searched_and_short_runs_of_these_are
     asked, short = narrow_runs.cells_to_search(jnp.asarray(clean), jnp.int32(13))
     assert np.flatnonzero(asked).tolist() == [0, 2, 3, 5, 12]
     assert np.flatnonzero(short).tolist() == [2, 3, 12]
-
-
-def test_levels_are_what_neighbours_have_in_common():
-    level = jnp.array([0.2, 0.5, 3.0, -1.0, -2.0, -0.5, 9.0, 9.0])
-    found = narrow_runs.levels_nearby(level, jnp.int32(6))[:6]
-    np.testing.assert_allclose(found, [0.2, 0.2, 0.0, 0.0, -0.5, -0.5])
-
-
-def test_scores_are_residuals_about_the_common_level_in_noise_scales():
-    """Weights of the rows are in residuals and the constant; far ones are cut off."""
-    cell = np.repeat(np.arange(4), 30).astype(np.int32)
-    weight = np.linspace(0.5, 2.0, 120)
-    rng = np.random.default_rng(2)
-    residual = weight * (0.7 + 0.01 * rng.normal(size=120))
-    residual[7], keep = 50.0, np.ones(120, bool)
-    keep[7] = False
-    scale = np.array([0.1, 0.1, 0.2, 0.2])
-    given = map(jnp.asarray, (residual, weight, scale, 0.1, keep, cell))
-    score = SCORE(*given, jnp.int32(4), jnp.zeros(()))
-    for found, size in ((score.row, scale[cell]), (score.bold, 0.1)):
-        expected = (residual - weight * 0.7) / size
-        np.testing.assert_allclose(found[keep], expected[keep], atol=0.4)
-        assert found[7] == 4.0
-
-
-def test_a_run_in_the_last_cell_does_not_set_its_own_scale():
-    """Nor in the first; between them a wider scale is one of noise."""
-    cell, one = np.repeat(np.arange(4), 30).astype(np.int32), np.ones(120)
-    residual, scale = np.random.default_rng(4).normal(size=120), np.array([3.0, 1.0, 2.0, 5.0])
-    given = [*map(jnp.asarray, (residual, one, scale, 1.0, one > 0, cell)), jnp.int32(4)]
-    expected = residual / np.array([1.0, 1.0, 2.0, 2.0])[cell]
-    np.testing.assert_allclose(SCORE(*given, jnp.zeros(())).row, expected, atol=0.4)
-
-
-def test_what_does_not_matter_is_left_out_of_a_score():
-    cell, one = np.repeat(np.arange(4), 30).astype(np.int32), np.full(120, 0.5)
-    residual = np.random.default_rng(4).normal(size=120)
-    given = [*map(jnp.asarray, (residual, one, np.ones(4), 1.0, one > 0, cell)), jnp.int32(4)]
-    plain, less = (np.asarray(SCORE(*given, jnp.asarray(size)).row) for size in (0.0, 0.8))
-    np.testing.assert_allclose(less, np.sign(plain) * np.maximum(np.abs(plain) - 0.4, 0))
 
 
 def test_single_precision_agrees():
