@@ -101,7 +101,7 @@ def test_noise_in_proportion_to_the_prediction(offset):
     def scale(axis, first, second):
         return 0.5 + np.abs(1 + 2 * first - second + offset)
 
-    table = noisy(0, scale, num=1000)
+    table = noisy(0, scale)
     _, shape = shape_of(table._replace(response=table.response + offset))
     exponents = np.asarray(shape.exponents)
     if offset:
