@@ -220,7 +220,7 @@ def test_a_function_that_jax_traces(result):
     expected = result.predict(COLUMNS)
     np.testing.assert_allclose(function(columns), expected, rtol=1e-12)
     np.testing.assert_allclose(jax.jit(function)(columns), expected, rtol=1e-12)
-    slope = jax.grad(lambda t: function({"t": t, "u": 1.0}))(25.0)
+    slope = jax.jit(jax.grad(lambda t: function({"t": t, "u": 1.0})))(25.0)
     expected_slope = result.physics.coefficient["t"] + result.terms.coefficient[1]
     assert float(slope) == pytest.approx(expected_slope, rel=1e-12)
     assert math.isnan(function({"t": np.nan, "u": 1.0}))

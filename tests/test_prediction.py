@@ -80,7 +80,8 @@ def test_agrees_with_a_loop(sample, found):
     design, features = rng.normal(size=(len(axis), 2)), rng.normal(size=(len(axis), 6))
     design[3, 1], features[5, 0] = np.nan, np.nan
     present = np.asarray(found.regions.present)
-    regions = list(zip(found.regions.lower[present], found.regions.upper[present], strict=True))
+    ends = (np.asarray(part)[present] for part in (found.regions.lower, found.regions.upper))
+    regions = list(zip(*ends, strict=True))
     expected = brute_force.predict(
         np.asarray(found.coefficients),
         regions,
@@ -125,8 +126,10 @@ def test_types_of_rows(found):
     frames = lisdd_jax.predict(found, pd.DataFrame(rows[0]), pd.Series(rows[1]), rows[2])
     np.testing.assert_array_equal(frames, double)
     single = jax.tree.map(
-        lambda leaf: leaf.astype(jnp.float32) if leaf.dtype == jnp.float64 else leaf, found
+        lambda leaf: leaf.astype(np.float32) if leaf.dtype == np.float64 else leaf,
+        jax.device_get(found),
     )
+    single = jax.device_put(single)
     # A diagnosis in single precision serves rows in double precision.
     mixed = lisdd_jax.predict(single, *rows)
     assert mixed.dtype == jnp.float64

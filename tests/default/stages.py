@@ -19,7 +19,7 @@ LAYOUT = ColumnLayout(3, 7)
 NUM = 512
 MASK = np.arange(NUM) % 9 != 4
 BAD = 11
-NO_RUN = NarrowRun(*jnp.zeros((2, 4), jnp.int32), jnp.zeros(4))
+NO_RUN = jax.device_put(NarrowRun(*np.zeros((2, 4), np.int32), np.zeros(4)))
 
 
 def table():

@@ -14,15 +14,15 @@ FROM_INTEGER = jax.jit(float_order.from_integer, static_argnames="dtype")
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_integers_are_in_the_order_of_floats(dtype):
-    tiny = float(jnp.finfo(dtype).tiny)
-    largest = float(jnp.finfo(dtype).max)
-    values = jnp.array(
-        [-jnp.inf, -largest, -1.5, -tiny, 0.0, tiny, 1e-3, 2.0, largest, jnp.inf], dtype
+    tiny = float(np.finfo(dtype).tiny)
+    largest = float(np.finfo(dtype).max)
+    values = np.array(
+        [-np.inf, -largest, -1.5, -tiny, 0.0, tiny, 1e-3, 2.0, largest, np.inf], dtype
     )
-    found = TO_INTEGER(values)
+    found = np.asarray(TO_INTEGER(values))
     assert (found[1:] > found[:-1]).all()
     np.testing.assert_array_equal(FROM_INTEGER(found, dtype), values)
-    assert TO_INTEGER(jnp.array(-0.0, dtype)) == TO_INTEGER(jnp.array(0.0, dtype))
+    assert int(TO_INTEGER(np.array(-0.0, dtype))) == int(TO_INTEGER(np.array(0.0, dtype)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -19,7 +19,7 @@ def exact(data):
     return jnp.stack([x, data[1] * x])
 
 
-DATA = jnp.array([2.0, 0.7])
+DATA = np.array([2.0, 0.7])
 
 
 def test_root_and_derivatives_of_both_orders_are_those_of_the_formula():

@@ -1,6 +1,5 @@
 import brute_force
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,38 +11,39 @@ from lisdd_jax.results import Form
 
 CELLS, TERMS = 6, 3
 EDGES = np.array([0.0, 1.0, 2.5, 3.0, 4.0, 4.5, 6.0])
+MAKE = jax.jit(make_regions)
 
 
 def regime(flagged):
     rng = np.random.default_rng(0)
     count = rng.integers(5, 20, CELLS)
     statistic = rng.gamma(count / 2, 2.0)
-    unknown = jnp.full(CELLS, jnp.nan)
+    unknown = np.full(CELLS, np.nan)
     return CleanRegime(
-        coefficients=jnp.ones(1),
-        covariance=jnp.ones((1, 1)),
-        scale=jnp.float64(0.3),
-        count=jnp.asarray(count, jnp.int32),
+        coefficients=np.ones(1),
+        covariance=np.ones((1, 1)),
+        scale=np.float64(0.3),
+        count=count.astype(np.int32),
         mean=unknown,
         rms=unknown,
-        statistic=jnp.asarray(statistic),
-        log_p_value=jnp.asarray(stats.chi2.logsf(statistic, count)),
-        flagged=jnp.asarray(flagged),
-        num_iterations=jnp.int32(2),
-        status=jnp.int32(0),
+        statistic=statistic,
+        log_p_value=stats.chi2.logsf(statistic, count),
+        flagged=np.asarray(flagged),
+        num_iterations=np.int32(2),
+        status=np.int32(0),
     )
 
 
 def form():
     return Form(
-        support=jnp.array([True, False, True]),
-        coefficients=jnp.array([2.0, 0.0, -1.0]),
-        stderr=jnp.array([0.1, jnp.nan, 0.2]),
-        error=jnp.float64(1.0),
-        errors=jnp.ones(6),
-        equivalent=jnp.arange(6) < 2,
-        certified=jnp.zeros((), bool),
-        status=jnp.int32(0),
+        support=np.array([True, False, True]),
+        coefficients=np.array([2.0, 0.0, -1.0]),
+        stderr=np.array([0.1, np.nan, 0.2]),
+        error=np.float64(1.0),
+        errors=np.ones(6),
+        equivalent=np.arange(6) < 2,
+        certified=np.zeros((), bool),
+        status=np.int32(0),
     )
 
 
@@ -55,11 +55,10 @@ def data():
 
 
 def test_regions_are_runs_of_flagged_cells(data):
-    make = jax.jit(make_regions)
     for pattern in range(2**CELLS):
         flagged = [bool(pattern >> k & 1) for k in range(CELLS)]
         own = regime(flagged)
-        found = jax.device_get(make(data, own, form()))
+        found = jax.device_get(MAKE(data, own, form()))
         runs = brute_force.runs_of(flagged)
         assert found.present.tolist() == [k < len(runs) for k in range(3)]
         for k, (first, last) in enumerate(runs):
@@ -84,14 +83,14 @@ def test_regions_are_runs_of_flagged_cells(data):
 
 
 def test_the_evidence_says_that_the_same_rows_chose_the_region(data):
-    found = make_regions(data, regime([True] + 5 * [False]), form())
+    found = MAKE(data, regime([True] + 5 * [False]), form())
     assert bool(found.same_rows)
     assert np.isnan(found.adjusted_p_value).all()
 
 
 def test_cells_hand_on_the_table_of_the_physics(data):
     own = regime([False] * CELLS)
-    cells = make_cells(data, own)
+    cells = jax.device_get(jax.jit(make_cells)(data, own))
     assert (cells.lower.tolist(), cells.upper.tolist()) == (EDGES[:-1].tolist(), EDGES[1:].tolist())
     np.testing.assert_array_equal(cells.statistic, own.statistic)
     np.testing.assert_allclose(cells.p_value, np.exp(own.log_p_value), rtol=1e-15)

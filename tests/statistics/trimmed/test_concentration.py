@@ -1,5 +1,4 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -7,6 +6,7 @@ from lisdd_jax.statistics.trimmed import concentration, starts
 
 NUM, KEPT = 60, 40
 MAKE_COLUMNS = jax.jit(starts.make_columns)
+UNJUDGED = jax.jit(concentration.unjudged)
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def rows():
     response = basis @ [1.0, 2.0] + 0.1 * rng.normal(size=NUM)
     response[:15] += 4.0
     mask = np.arange(NUM) != 20
-    return basis, response, mask, MAKE_COLUMNS(*map(jax.device_put, (basis.T, response, mask)))
+    return basis, response, mask, MAKE_COLUMNS(basis.T, response, mask)
 
 
 def step(basis, response, mask, solution):
@@ -30,9 +30,11 @@ def step(basis, response, mask, solution):
 def test_steps_are_those_of_the_definition(rows, num_steps):
     *data, columns = rows
     first = np.random.default_rng(3).normal(size=(5, 2))
-    begin = concentration.unjudged(columns, jax.device_put(first))
+    begin = UNJUDGED(columns, first)
     run = jax.jit(concentration.first_steps, static_argnums=(3, 4))
-    found = run(columns, begin, jnp.int32(KEPT), num_steps, concentration.pick_exactly)
+    found = jax.device_get(
+        run(columns, begin, np.int32(KEPT), num_steps, concentration.pick_exactly)
+    )
     for solution, objective, start in zip(found.solution, found.objective, first, strict=True):
         for _ in range(num_steps):
             start, _ = step(*data, start)
@@ -42,14 +44,14 @@ def test_steps_are_those_of_the_definition(rows, num_steps):
 
 def test_convergence_ends_where_a_step_gains_nothing(rows):
     *data, columns = rows
-    first = jnp.asarray(np.random.default_rng(4).normal(size=(6, 2)))
-    begin = concentration.unjudged(columns, first)
+    first = np.random.default_rng(4).normal(size=(6, 2))
+    begin = UNJUDGED(columns, first)
     solution, objective, unfinished = jax.jit(concentration.converge)(
-        columns, begin, jnp.int32(KEPT), 6
+        columns, begin, np.int32(KEPT), 6
     )
     assert not unfinished
     best = np.inf
-    for start in np.asarray(first):
+    for start in first:
         before = np.inf
         while True:
             moved, value = step(*data, start)
@@ -63,8 +65,8 @@ def test_convergence_ends_where_a_step_gains_nothing(rows):
 
 def test_rough_choices_keep_about_so_many(rows):
     *_, columns = rows
-    distances = jnp.abs(columns.response)
-    picked = jax.jit(concentration.pick_roughly)(distances, jnp.int32(KEPT), jnp.median(distances))
+    distances = np.abs(np.asarray(columns.response))
+    picked = jax.jit(concentration.pick_roughly)(distances, np.int32(KEPT), np.median(distances))
     kept = np.asarray(picked.weights) > 0
     assert kept.sum() + int(picked.missing) == KEPT
     assert abs(int(picked.missing)) <= 1
@@ -72,8 +74,8 @@ def test_rough_choices_keep_about_so_many(rows):
 
 
 def test_the_best_are_the_good_ones_of_lowest_objective():
-    objectives = jnp.array([3.0, 1.0, jnp.nan, 2.0, 0.5])
-    candidates = concentration.Candidates(jnp.arange(5.0)[:, None], objectives, objectives)
-    good = jnp.array([True, True, True, True, False])
+    objectives = np.array([3.0, 1.0, np.nan, 2.0, 0.5])
+    candidates = concentration.Candidates(np.arange(5.0)[:, None], objectives, objectives)
+    good = np.array([True, True, True, True, False])
     best_of = jax.jit(concentration.best_of, static_argnums=2)
     assert best_of(candidates, good, 2).objective.tolist() == [1.0, 2.0]
