@@ -1,5 +1,4 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -7,6 +6,9 @@ from lisdd_jax.numerics.frame import to_frame
 from lisdd_jax.statistics import cell_fits
 
 NUM, CELLS = 90, 5
+FIT, ENERGY, MEANS = map(
+    jax.jit, (cell_fits.fit_cells, cell_fits.cell_energy, cell_fits.cell_means)
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +28,10 @@ def rows():
 
 def test_fits_on_unions_of_cells_are_least_squares(rows):
     basis, residual, _, cell, sums = rows
-    fit = jax.jit(cell_fits.fit_cells)
     for pattern in range(1, 2**CELLS):
         chosen = np.array([pattern >> k & 1 for k in range(CELLS)], bool)
         inside = [i for i in range(NUM) if cell[i] < CELLS and chosen[cell[i]]]
-        found = jax.device_get(fit(sums, chosen))
+        found = jax.device_get(FIT(sums, chosen))
         step, *_ = np.linalg.lstsq(basis[inside], residual[inside])
         np.testing.assert_allclose(found.step, step, rtol=1e-10, atol=1e-12)
         gram = basis[inside].T @ basis[inside]
@@ -45,9 +46,7 @@ def test_energies_and_means_are_those_of_the_rows(rows):
     basis, residual, mask, cell, sums = rows
     step = np.array([0.2, 0.4])
     left = residual - basis @ step
-    energy, mean = jax.device_get(
-        (cell_fits.cell_energy(sums, step), cell_fits.cell_means(sums, step))
-    )
+    energy, mean = jax.device_get((ENERGY(sums, step), MEANS(sums, step)))
     counts = np.asarray(sums.counts)
     for k in range(CELLS):
         own = left[mask & (cell == k)]
@@ -58,7 +57,7 @@ def test_energies_and_means_are_those_of_the_rows(rows):
 
 def test_too_few_rows_determine_nothing(rows):
     *_, sums = rows
-    empty = jax.tree.map(jnp.zeros_like, sums)
-    assert not cell_fits.fit_cells(empty, np.ones(CELLS, bool)).determined
-    assert not cell_fits.fit_cells(sums, np.zeros(CELLS, bool)).determined
-    assert np.isnan(cell_fits.cell_means(empty, np.zeros(2))).all()
+    empty = jax.tree.map(np.zeros_like, jax.device_get(sums))
+    assert not FIT(empty, np.ones(CELLS, bool)).determined
+    assert not FIT(sums, np.zeros(CELLS, bool)).determined
+    assert np.isnan(MEANS(empty, np.zeros(2))).all()

@@ -241,7 +241,7 @@ def test_searches_without_an_end_are_refused(effect: Effect, message: str) -> No
 @pytest.mark.parametrize("num_terms", [1, 3])
 def test_simulated_effects_have_the_planned_size(simulator: Any, num_terms: int) -> None:
     effect = Effect(size=0.7, share=0.3, num_terms=num_terms)
-    sample = simulator(effect, 200_000)(jax.random.key(1))
+    sample = jax.jit(simulator(effect, 200_000))(jax.random.key(1))
     inside = np.asarray(sample.axis) < effect.share
     assert inside.mean() == pytest.approx(0.3, abs=5 * np.sqrt(0.21 / 200_000))
     squares = np.asarray(sample.discrepancy)[inside] ** 2
