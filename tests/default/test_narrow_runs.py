@@ -43,6 +43,9 @@ def find_all(score, least=-LEVEL, first_that_counts=0):
     return find_narrow_runs(Scores(score, score), *given, counts)
 
 
+rows_of = jax.jit(lambda runs: runs.rows(NUM))
+
+
 def spans_of(runs):
     return sorted(zip(runs.start.tolist(), runs.stop.tolist(), strict=True))
 
@@ -77,7 +80,7 @@ def test_the_run_is_the_segment_of_the_largest_sum(sign):
         assert (int(found.start), int(found.stop)) == (-start, -stop)
         assert -float(found.gain) < LEVEL
         np.testing.assert_array_equal(
-            np.flatnonzero(found.rows(NUM)), np.arange(int(found.start), int(found.stop))
+            np.flatnonzero(rows_of(found)), np.arange(int(found.start), int(found.stop))
         )
 
 
@@ -189,7 +192,7 @@ def test_several_runs_are_found_one_after_the_other():
     for start, (num, size) in places.items():
         score[start : start + num] = size
         score[[start - 1, start + num]] = 0.0
-    found = find_all(score)
+    found = jax.device_get(find_all(score))
     spans = [(start, start + num) for start, (num, _) in places.items()]
     assert spans_of(found) == [(0, 0)] * (MOST_RUNS - 3) + spans
     asked = EVERY.copy()
@@ -198,7 +201,7 @@ def test_several_runs_are_found_one_after_the_other():
         assert (found.start[k], found.stop[k]) == (alone.start, alone.stop)
         assert float(found.gain[k]) == pytest.approx(float(alone.gain))
         asked[int(alone.start) : int(alone.stop)] = False
-    assert np.flatnonzero(found.rows(NUM)).tolist() == [
+    assert np.flatnonzero(rows_of(found)).tolist() == [
         row for start, stop in spans for row in range(start, stop)
     ]
 
@@ -228,13 +231,13 @@ def test_cells_of_a_run_hold_some_of_its_rows():
 
 def test_a_run_must_be_far_narrower_than_excluded_cells_that_hold_it():
     cells = SortedCells(
-        jnp.asarray(np.repeat(np.arange(4), 30).astype(np.int32)),
-        jnp.asarray([0, 30, 60, 90, 120], jnp.int32),
-        jnp.int32(4),
+        np.repeat(np.arange(4), 30).astype(np.int32),
+        np.array([0, 30, 60, 90, 120], np.int32),
+        np.int32(4),
     )
-    excluded = jnp.array([False, True, True, False])
+    excluded, is_narrow = np.array([False, True, True, False]), jax.jit(narrow_runs.is_narrow)
     narrow = [
-        bool(narrow_runs.is_narrow(NarrowRun(*map(jnp.int32, run), jnp.ones(())), excluded, cells))
+        bool(is_narrow(NarrowRun(*map(np.int32, run), np.ones(())), excluded, cells))
         for run in ((0, 30), (40, 54), (40, 56), (50, 79), (50, 85), (95, 120), (0, 0))
     ]
     assert narrow == [True, True, False, True, False, True, True]
@@ -242,7 +245,7 @@ def test_a_run_must_be_far_narrower_than_excluded_cells_that_hold_it():
 
 def test_cells_beside_excluded_ones_are_not_searched_and_short_runs_of_these_are():
     clean = np.array([1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0], bool)
-    asked, short = narrow_runs.cells_to_search(jnp.asarray(clean), jnp.int32(13))
+    asked, short = jax.jit(narrow_runs.cells_to_search)(clean, np.int32(13))
     assert np.flatnonzero(asked).tolist() == [0, 2, 3, 5, 12]
     assert np.flatnonzero(short).tolist() == [2, 3, 12]
 
@@ -305,4 +308,4 @@ def test_a_step_that_does_not_matter_is_none():
 def test_rows_that_the_law_is_trusted_on_are_none():
     table, inside = _narrow(0, 10)
     found = data.run(table, trusted=np.abs(table.axis - np.mean(table.axis[inside])) < 2)
-    assert not found.regions.contains(jnp.asarray(table.axis[inside])).any()
+    assert not data.overlap(found, table.axis, inside)
