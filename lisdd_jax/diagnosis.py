@@ -118,12 +118,12 @@ def diagnose(
       response: ``(n,)`` measurements.
       axis: ``(n,)`` operating variable along which the model may fail.
       features: ``(n, L)`` candidate terms.
-      key: typed key of starts and splits.
+      key: typed key of starts and splits of the published method; the default one draws nothing.
       config: settings, whose type chooses the method: ``Config()``, the default where None, or
         ``Config.paper()`` for the published one.
       edges: ``(R + 1,)`` non-decreasing cell edges; equal widths over the rows in use where None.
       mask: ``(n,)`` bool, rows to use; all where None.
-      block: ``(n,)`` integer labels; rows of one label depend on each other, and no random split
+      block: ``(n,)`` integer labels; rows of one label depend on each other, and no split
         divides them. Independent rows where None.
       trusted: ``(n,)`` bool, rows on which the law is vouched for (default method).
       noise_scale: ``(n,)`` relative measurement errors, positive: noise of a row is so many times

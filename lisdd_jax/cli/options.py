@@ -174,7 +174,7 @@ Seed = Annotated[
     typer.Option(
         "--seed",
         rich_help_panel=METHOD,
-        help=r"Seed of starts and splits. \[0]",
+        help=r"Seed of starts and splits of --paper; nothing else is drawn. \[0]",
         metavar="N",
         show_default=False,
         callback=checked_seed,

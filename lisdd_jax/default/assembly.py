@@ -10,6 +10,7 @@ from lisdd_jax.config import Config
 from lisdd_jax.default.findings import Findings, Units
 from lisdd_jax.default.outcome import Terms
 from lisdd_jax.numerics.hosted import namespace
+from lisdd_jax.statistics.multiplicity import combine_splits
 from lisdd_jax.statistics.supports import sizes, supports
 from lisdd_jax.status import Status, first_failure, is_failure, is_undefined, nan_where, status_if
 
@@ -93,29 +94,39 @@ def _unless_nothing(nothing: Any, before: Any, *further: Any) -> Any:
     return xp.where(none, np.int32(Status.NOTHING_FLAGGED), first_failure(before, *further))
 
 
+def _over_splits(log_p: Any) -> tuple[Any, Any]:
+    """Log of the p-value of ``log_p (3, 2)`` of both halves of every split, and the place, of six,
+    of the test that it is of: the weaker half of the split with the median."""
+    xp = namespace(log_p)
+    # By place, not by the largest value: its derivative would take in the other half's.
+    weaker = xp.argmax(xp.where(xp.isnan(log_p), np.inf, log_p), 1)
+    each = xp.take_along_axis(log_p, weaker[:, None], 1)[:, 0]
+    joint, middle = combine_splits(each)
+    return joint, 2 * middle + weaker[middle].astype(middle.dtype)
+
+
 def make_certificate(
     found: Findings, cells: results.Cells, num_terms: int, config: Config
 ) -> results.Certificate:
-    """The held-out test of the fold that confirms less."""
+    """The held-out test of the half that confirms less, in the split with the median."""
     xp = namespace(found.variance)
-    log_p, robust = found.log_p[:2]
+    joint, at = _over_splits(found.log_p[0])
+    joint_robust, _ = _over_splits(found.log_p[1])
     present = xp.any(found.members, 1)
     nothing = ~xp.any(present)
-    untested = xp.any(xp.isnan(log_p)) & ~nothing
+    untested = xp.isnan(found.log_p[0].reshape(-1)[at]) & ~nothing
     status = _unless_nothing(nothing, found.status, status_if(untested, Status.TOO_FEW_TEST_ROWS))
     defined = ~is_undefined(status)
-    weaker = xp.argmax(xp.where(xp.isnan(log_p), -xp.inf, log_p))
     shown = partial(nan_where, ~defined)
     ratio = found.tests[0]
-    # Not the maximum, whose derivative would take in the other fold's.
-    joint, joint_robust = log_p[weaker], robust[xp.argmax(robust)]
     table = xp.asarray(supports(num_terms, config.max_terms))
-    tested = xp.any(table[found.supports] & present[None, :, None], (0, 1))
+    chosen = found.supports.reshape(-1, len(present))[at]
+    tested = xp.any(table[chosen] & present[:, None], 0)
     level = xp.log(config.alpha)
     return results.Certificate(
-        statistic=shown(ratio.statistic[weaker]),
-        df_num=shown(ratio.df_num[weaker]),
-        df_den=shown(ratio.df_den[weaker]),
+        statistic=shown(ratio.statistic.reshape(-1)[at]),
+        df_num=shown(ratio.df_num.reshape(-1)[at]),
+        df_den=shown(ratio.df_den.reshape(-1)[at]),
         p_value=shown(xp.exp(joint)),
         log_p_value=shown(joint),
         p_value_robust=shown(xp.exp(joint_robust)),

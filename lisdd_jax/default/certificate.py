@@ -1,14 +1,15 @@
 """Whether: held-out rows confirm the terms (docs/method.md, section 3.9).
 
-Each fold of the rows chooses terms for the regions, and the other tests them by the partial F of
+Each half of the rows chooses terms for the regions, and the other tests them by the partial F of
 the terms inside the regions, added to the physics on all of its rows. Both must confirm, so the
-larger of the two p-values counts.
+larger of the two p-values counts; of the three splits into halves twice the median does.
 """
 
 from typing import Any
 
 import numpy as np
 
+from lisdd_jax.default.cross_fits import halves
 from lisdd_jax.default.form import Sums
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
@@ -92,12 +93,12 @@ def held_out(
     layout: ColumnLayout,
     max_terms: int,
 ) -> tuple[FRatio, FRatio]:
-    """Tests of either fold's terms on the other, ordinary and with the cells' own noise, ``(2,)``.
+    """Tests ``(3, 2)`` of either half's terms on the other, plain and with the cells' own noise.
 
     Args:
       sums: of the regions and outside.
       weighted: the same with rows weighted by their cells' noise.
-      chosen: ``(2, R)`` support that either fold chose.
+      chosen: ``(3, 2, R)`` support that either half of every split chose.
       present: ``(R,)`` bool.
       shared: bool.
       layout: columns.
@@ -106,10 +107,11 @@ def held_out(
     xp = namespace(sums.gram)
     places, in_use = term_places(layout.num_terms, max_terms)
     place = xp.asarray(places)[chosen] + layout.num_directions
-    used = xp.asarray(in_use)[chosen] & present[None, :, None]
-    # Of both kinds of sums, the fold that did not choose.
-    gram = xp.moveaxis(xp.stack([sums.gram, weighted.gram]), 2, 1)[:, ::-1]
-    rows = sums.num_rows.sum(0)[::-1]
+    used = xp.asarray(in_use)[chosen] & present[None, None, :, None]
+    # Of both kinds of sums, the half that did not choose.
+    split = halves(xp.stack([sums.gram, weighted.gram]), -3)[:, :, :, ::-1]
+    gram = xp.moveaxis(split, 1, 3)
+    rows = halves(sums.num_rows.sum(0), -1)[:, ::-1]
     rows, place, used = (xp.stack([part, part]) for part in (rows, place, used))
     found = partial_f_of_regions(gram, rows, place, used, shared, layout)
     plain, robust = zip(*found, strict=True)

@@ -181,8 +181,8 @@ class _Explained(NamedTuple):
     Attributes:
       terms: with their coefficients.
       everywhere: terms that act on all rows instead.
-      chosen: ``(2, R)`` supports that either fold would choose.
-      tests: of either fold's terms on the other, ordinary and weighted.
+      chosen: ``(3, 2, R)`` supports that either half of every split would choose.
+      tests: of either half's terms on the other, ordinary and weighted.
     """
 
     terms: outcome.Terms

@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.default.cross_fits import cross_fit, fit_supports, residual_sums
+from lisdd_jax.default.cross_fits import (
+    NUM_SPLITS,
+    are_even,
+    cross_fit,
+    fit_supports,
+    halves,
+    mean_over_splits,
+    residual_sums,
+)
 from lisdd_jax.default.final_sums import DEGREE
 from lisdd_jax.default.form import ChosenForm, Sums, about_law, error_of_form
 from lisdd_jax.default.layout import ColumnLayout
@@ -17,8 +25,8 @@ from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.statistics.supports import term_places
 
 _HELD_OUT = 3.0
-"""Noise variances, per coefficient, by which held-out sums of two folds exceed the residual sum of
-all rows on average over folds: two for being fitted on a half, one for degrees of freedom."""
+"""Noise variances, per coefficient, by which held-out sums of two halves exceed the residual sum of
+all rows on average: two for being fitted on a half, one for degrees of freedom."""
 
 _CURVE = 4.0
 """Prices of a term that a curve of all columns must save outside of one region: where laws hold
@@ -72,7 +80,7 @@ def act_everywhere(
 
     Args:
       sums: of the regions and outside.
-      curved: ``(2, 2, m', m')`` of the regions together and outside, but for gradual onsets, with
+      curved: ``(2, 4, m', m')`` of the regions together and outside, but for gradual onsets, with
         columns of curves (``final_sums.Final``).
       whole: ``(m, m)`` sums of all rows, weighted by one over the noise variance.
       form: what was chosen for the regions.
@@ -99,7 +107,7 @@ def act_everywhere(
     fitted = _fit_everywhere(sums.gram, whole, physics, place + layout.num_directions, used)
     lengths = xp.asarray(used.sum(-1), variance.dtype)
     some = xp.any(present)
-    # Without a region single folds would decide by chance, and unequal noise would pass for a term.
+    # Without a region halves would decide by chance, and unequal noise would pass for a term.
     saved = fitted.left[0] - fitted.left[1:] - _HELD_OUT * lengths
     errors = xp.where(fitted.allowed, xp.where(some, fitted.held_out, -saved), xp.inf)
     best = xp.argmin(errors)
@@ -129,7 +137,7 @@ class _WithRegions(NamedTuple):
 
 
 def _predict_by_law(gram: Any, physics: Any) -> Any:
-    """Held-out sum of squares of rows, in two folds, by a law of their own."""
+    """Held-out sum of squares of rows, in four folds, by a law of their own."""
     return cross_fit(gram, physics[None], np.ones((1, len(physics)), bool))[0]
 
 
@@ -157,10 +165,13 @@ def _fit_curves(curved: Any, layout: ColumnLayout) -> tuple[Any, Any]:
     columns = np.broadcast_to(np.arange(size), (2, size))
     used = np.ones((2, size), bool)
     used[0, layout.size - 2 + DEGREE :] = False
-    folds = curved.sum(0)
-    coefficients, _ = fit_supports(folds, columns, used)
+    split = halves(curved.sum(0), -3)
+    coefficients, _ = fit_supports(split, columns, used)
     every, outside = (
-        residual_sums(part[::-1], columns, coefficients).sum(0) for part in (folds, curved[-1])
+        mean_over_splits(
+            residual_sums(scored[:, ::-1], columns, coefficients).sum(1), are_even(split)[:, None]
+        )
+        for scored in (split, halves(curved[-1], -3))
     )
     return every, outside
 
@@ -169,8 +180,8 @@ class _FittedEverywhere(NamedTuple):
     """Supports on all rows beside the law, ``(S,)``.
 
     Attributes:
-      allowed: bool, determined in either fold and in all rows.
-      held_out: sums of squares of either fold's fit on the other one.
+      allowed: bool, determined in both halves of a split and in all rows.
+      held_out: sums of squares of either half's fit on the other one.
       outside: the same outside of the regions.
       left: ``(S + 1,)`` weighted residual sums of all rows; the first is that of the law alone.
     """
@@ -187,7 +198,7 @@ def _fit_everywhere(
     """Fit all supports on all rows, the law free.
 
     Args:
-      gram: ``(R + 1, 2, m, m)`` of regions and outside, in two folds.
+      gram: ``(R + 1, 4, m, m)`` of regions and outside, in four folds.
       whole: ``(m, m)`` weighted sums of all rows.
       physics: columns of the law.
       place, used: ``(S, s)`` columns of every support.
@@ -198,12 +209,16 @@ def _fit_everywhere(
     law = np.broadcast_to(physics, (len(place), len(physics)))
     columns = np.concatenate([law, place], 1)
     in_use = np.concatenate([np.ones_like(law, bool), used], 1)
-    folds = gram.sum(0)
-    every = xp.concatenate([folds, whole[None]])
+    size, lead = gram.shape[-1], (NUM_SPLITS, 2, len(columns))
+    split, there = halves(gram.sum(0), -3), halves(gram[-1], -3)
+    every = xp.concatenate([split.reshape(-1, size, size), whole[None]])
     coefficients, determined = fit_supports(every, columns, in_use)
-    scored = xp.concatenate([folds[::-1], whole[None]])
+    scored = xp.concatenate([split[:, ::-1].reshape(-1, size, size), whole[None]])
     errors = residual_sums(scored, columns, coefficients)
-    outside = residual_sums(gram[-1][::-1], columns, coefficients[:2]).sum(0)
-    return _FittedEverywhere(
-        xp.all(determined, 0)[1:], errors[:2].sum(0)[1:], outside[1:], errors[2]
+    outside = residual_sums(there[:, ::-1], columns, coefficients[:-1].reshape(*lead, -1))
+    known = xp.all(determined[:-1].reshape(lead), 1) & are_even(split)[:, None]
+    held_out, outside = (
+        mean_over_splits(each.sum(1), known)[1:] for each in (errors[:-1].reshape(lead), outside)
     )
+    allowed = xp.isfinite(held_out) & determined[-1, 1:]
+    return _FittedEverywhere(allowed, held_out, outside, errors[-1])

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from lisdd_jax.default.cells import MOST_CELLS
+from lisdd_jax.default.cross_fits import NUM_FOLDS
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import Sums
 from lisdd_jax.default.layout import ColumnLayout
@@ -29,8 +30,8 @@ class Final(NamedTuple):
     Attributes:
       law: over the rows of the law.
       regions, weighted: over the regions and outside, plain and weighted by the cells' noise.
-      curved: ``(2, 2, m', m')`` over the rows in regions and outside but for gradual onsets, in two
-        folds, with more columns before the response: powers of the axis from the second on, its
+      curved: ``(2, 4, m', m')`` over the rows in regions and outside but for gradual onsets, by
+        fold, with more columns before the response: powers of the axis from the second on, its
         products with the physics, and the square of what the law predicts.
       map_all, map_law: ``(R_map, m', m')`` per cell of the map, of ``[1, axis, physics,
         residual]``, over all kept rows and over those of the law.
@@ -107,13 +108,14 @@ def sum_final(
         settled.tail,
         region.bound,
     )
-    part = jnp.where(kept, 2 * settled.slot + rows.fold, 2 * most + 2)
+    part = jnp.where(kept, NUM_FOLDS * settled.slot + rows.fold, NUM_FOLDS * (most + 1))
     on_map = jnp.where(kept, rows.map_cell, num_map)
     groups = jnp.stack([cell < MOST_CELLS, kept, settled.law, settled.slot < most], axis=1).astype(
         response.dtype
     )
     outside = (settled.slot == most).astype(jnp.int32)
-    half = jnp.where(kept & ~_in_onsets(rows.axis, settled), 2 * outside + rows.fold, 4)
+    asked = kept & ~_in_onsets(rows.axis, settled)
+    side = jnp.where(asked, NUM_FOLDS * outside + rows.fold, 2 * NUM_FOLDS)
 
     def bend(columns: jax.Array) -> jax.Array:
         return _with_curves(columns, rows.initial / rows.unit + theta, layout)
@@ -121,12 +123,12 @@ def sum_final(
     def sum_map(cell: jax.Array) -> jax.Array:
         return sum_products(rows.columns, cell, num_map, expand=layout.drop_terms)
 
-    curved = sum_products(rows.columns, half, 4, expand=bend)
+    curved = sum_products(rows.columns, side, 2 * NUM_FOLDS, expand=bend)
     return Final(
         law=law,
         regions=fold_sums(rows, part, most, None),
         weighted=fold_sums(rows, part, most, weight),
-        curved=curved.reshape(2, 2, *curved.shape[1:]),
+        curved=curved.reshape(2, NUM_FOLDS, *curved.shape[1:]),
         map_all=sum_map(on_map),
         map_law=sum_map(jnp.where(settled.law, on_map, num_map)),
         map_rows=cell_sums.cell_totals(groups, rows.map_cell, num_map),

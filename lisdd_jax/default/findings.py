@@ -60,9 +60,9 @@ class Findings(NamedTuple):
       everywhere: terms on all rows.
       share: of the rival.
       map: cells of the map.
-      tests: held-out tests, ordinary and robust, ``(2,)`` each.
+      tests: held-out tests, ordinary and robust, ``(3, 2)`` each: both halves of every split.
       log_p: log p-values of the tests, then of the map.
-      supports: ``(2, R)`` supports tested.
+      supports: ``(3, 2, R)`` supports tested.
       verdict: int, of the method.
       status: of the stages.
     """

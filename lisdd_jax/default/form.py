@@ -1,15 +1,21 @@
 """What: the support that predicts held-out rows of the regions (docs/method.md, section 3.8).
 
-The rows are in two folds. Every support is fitted on either fold of a region and scored on the
-other. Beside the candidate terms stands the region's own change of the law in ``[1, axis,
-physics]``: where no support predicts nearly as well, the library lacks the term.
+Every support is fitted on half of the rows of a region and scored on the others, both ways and in
+several splits. Beside the candidate terms stands the region's own change of the law in ``[1,
+axis, physics]``: where no support predicts nearly as well, the library lacks the term.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lisdd_jax.default.cross_fits import cross_fit, fit_supports, held_out_errors, residual_sums
+from lisdd_jax.default.cross_fits import (
+    cross_fit,
+    fit_supports,
+    halves,
+    held_out_errors,
+    residual_sums,
+)
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import choose, namespace
@@ -41,11 +47,11 @@ def separation(num_terms: int, num_rows: Any) -> Any:
 
 
 class Sums(NamedTuple):
-    """Sums of products of the regions and of what lies outside, in two folds.
+    """Sums of products of the regions and of what lies outside, in four folds.
 
     Attributes:
-      gram: ``(R + 1, 2, m, m)``; the last entry is outside.
-      num_rows: ``(R + 1, 2)``.
+      gram: ``(R + 1, 4, m, m)``; the last entry is outside.
+      num_rows: ``(R + 1, 4)``.
     """
 
     gram: Any
@@ -239,16 +245,17 @@ def _judge_supports(
 def split_supports(
     sums: Sums, form: ChosenForm, theta: Any, variance: Any, layout: ColumnLayout, max_terms: int
 ) -> Any:
-    """The support that either fold would choose by itself, ``(2, R)``, by Schwarz's criterion."""
+    """The support that either half of a split would choose by itself, ``(3, 2, R)``, by Schwarz's
+    criterion."""
     xp = namespace(theta)
     regions = about_law(sums.gram[:-1], theta, layout)
     place, used = term_places(layout.num_terms, max_terms)
     place = place + layout.num_directions
     joint = xp.broadcast_to(regions.sum(0)[None], regions.shape)
-    regions = choose(form.shared, joint, regions)
+    regions = halves(choose(form.shared, joint, regions), -3)
     coefficients, determined = fit_supports(regions, place, used)
     left = xp.where(determined, residual_sums(regions, place, coefficients), xp.inf)
-    rows = xp.maximum(sums.num_rows[:-1], 2)
-    length = xp.asarray(used.sum(-1), theta.dtype)[None, None]
+    rows = xp.maximum(halves(sums.num_rows[:-1], -1), 2)
+    length = xp.asarray(used.sum(-1), theta.dtype)[None, None, None]
     price = xp.log(rows)[..., None] * variance * length
-    return xp.argmin(left + price, -1).T
+    return xp.moveaxis(xp.argmin(left + price, -1), 0, -1)

@@ -97,7 +97,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     """Diagnose a data set.
 
     Args:
-      key: typed key of the folds.
+      key: typed key; not used, since nothing is drawn.
       data: the data set.
       before: its status.
       config: settings, numbers of the dtype of the data.
@@ -108,7 +108,7 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     known = is_known((key, data, config))
     config = to_host(config)
     layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
-    live = order_rows(key, data, order_known(data) if known else None)
+    live = order_rows(data, order_known(data) if known else None)
     # Of many rows each copy counts: none has a name that outlives its use.
     look = first_look.look(
         without_terms(live if known else lax.stop_gradient(live), layout), layout.without_terms()

@@ -8,11 +8,12 @@ import numpy as np
 from jax import lax
 
 from lisdd_jax.dataset import Dataset
+from lisdd_jax.default.cross_fits import NUM_FOLDS
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics import medians, scaling, tolerances
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
-from lisdd_jax.statistics.splits import random_folds, unit_ranks
+from lisdd_jax.statistics.splits import dealt_folds, unit_ranks
 
 _CLIP = 20.0
 """Deviations from the median at which the response of the first fit is clipped: gross errors, which
@@ -28,7 +29,7 @@ class Ordered(NamedTuple):
       axis: ``(n,)``; inf out of use.
       order: ``(n,)`` int32, place of every row in the record.
       num_rows: int32.
-      fold: ``(n,)`` int32, 0 or 1, which never divides a block.
+      fold: ``(n,)`` int32, 0 to 3, which never divides a block.
       block: ``(n,)`` int32 ranks of blocks, or None.
       trusted: ``(n,)`` bool, or None.
       map_cell: ``(n,)`` int32 cell of the map.
@@ -107,11 +108,10 @@ def order_known(data: Dataset) -> Any:
 
 @compiled
 @full_precision
-def order_rows(key: jax.Array, data: Dataset, order: jax.Array | None = None) -> Ordered:
+def order_rows(data: Dataset, order: jax.Array | None = None) -> Ordered:
     """Sort the rows along the axis, and take the response about a first fit in a unit of its own.
 
     Args:
-      key: typed key of the folds.
       data: the data set.
       order: ``(n,)`` int32 positions of the rows in the order of the axis, rows out of use last;
         found here where None.
@@ -121,6 +121,7 @@ def order_rows(key: jax.Array, data: Dataset, order: jax.Array | None = None) ->
     if order is None:
         order = jnp.argsort(axis).astype(jnp.int32)
     axis, used = axis[order], mask[order]
+    block = None if data.block is None else data.block[order]
     count = jnp.maximum(jnp.sum(mask), 1).astype(dtype)
     physics, response = data.basis[order].T, data.centered[order]
     rounding = rounding_size(data)
@@ -143,8 +144,8 @@ def order_rows(key: jax.Array, data: Dataset, order: jax.Array | None = None) ->
         axis=axis,
         order=order,
         num_rows=jnp.sum(mask, dtype=jnp.int32),
-        fold=random_folds(key, mask, 2, data.block)[order],
-        block=None if data.block is None else unit_ranks(mask, data.block)[order],
+        fold=dealt_folds(jnp.maximum(unit_ranks(used, block), 0), NUM_FOLDS),
+        block=None if block is None else unit_ranks(used, block),
         trusted=None if data.trusted is None else data.trusted[order],
         map_cell=data.cell[order],
         possible=changes,

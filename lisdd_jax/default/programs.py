@@ -15,6 +15,7 @@ from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import first_look, method, rows
 from lisdd_jax.default.cells import MOST_CELLS
 from lisdd_jax.default.conclusion import log_tails
+from lisdd_jax.default.cross_fits import NUM_SPLITS
 from lisdd_jax.default.final_sums import sum_final
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.narrow_runs import NarrowRun
@@ -29,7 +30,7 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     Args:
       key, data, before, config: as for ``method.run``.
     """
-    del before
+    del key, before
     layout = ColumnLayout(data.design.shape[1], data.features.shape[1])
     dtype = data.response.dtype
 
@@ -42,7 +43,7 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     members = of(config.max_regions, MOST_CELLS, dtype=bool)
     use = of(config.max_regions, columns, dtype=bool)
     order = jax.ShapeDtypeStruct(data.axis.shape, jnp.int32)
-    ordered = order_rows.ahead(key, data, order)
+    ordered = order_rows.ahead(data, order)
     lawful = without_terms.ahead(ordered, layout)
     look = first_look.look.ahead(lawful, layout.without_terms())
     laws = ((law, flags), cells, flags, look.keep, (variance, variance))
@@ -58,5 +59,7 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     method.rounding_variance.ahead(data, ordered, look.keep)
     rows.sum_kept_rows.ahead(ordered, look.cells, look.keep)
     sum_final.ahead(ordered, look, region, settled, law, cells, layout, data.num_cells)
-    fold, cell = (jax.eval_shape(f_ratio, *[of(num)] * 3) for num in (2, data.num_cells))
-    log_tails.ahead(fold, fold, cell, cell, cell)
+    half, cell = (
+        jax.eval_shape(f_ratio, *[of(*shape)] * 3) for shape in ((NUM_SPLITS, 2), (data.num_cells,))
+    )
+    log_tails.ahead(half, half, cell, cell, cell)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from lisdd_jax.default import ends, narrow_runs, near_law, outliers, row_scores, run_sums
 from lisdd_jax.default.cells import FEWEST_CELLS, MOST_CELLS, SortedCells
+from lisdd_jax.default.cross_fits import NUM_FOLDS
 from lisdd_jax.default.ends import Placed, Spans
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import Sums, about_law
@@ -167,16 +168,17 @@ def open_regions(
 
 
 def fold_sums(rows: Ordered, part: jax.Array, most: int, weights: jax.Array | None) -> Sums:
-    """Sums over regions and folds; ``part (n,)`` is twice the region plus the fold.
+    """Sums over regions and folds; ``part (n,)`` is four times the region plus the fold.
 
     Args:
       rows: the rows.
-      part: ``(n,)`` int32; ``2 most + 2`` in rows that do not count.
+      part: ``(n,)`` int32; ``4 most + 4`` in rows that do not count.
       most: number of regions; what lies outside comes after them.
       weights: ``(n,)``; one for all where None.
     """
-    gram, count = _totals(rows, part, 2 * most + 2, weights)
-    return Sums(gram.reshape(most + 1, 2, *gram.shape[1:]), count.reshape(most + 1, 2))
+    gram, count = _totals(rows, part, NUM_FOLDS * (most + 1), weights)
+    shape = (most + 1, NUM_FOLDS)
+    return Sums(gram.reshape(*shape, *gram.shape[1:]), count.reshape(shape))
 
 
 def _sum_regions(rows: Ordered, region: OpenRegions, start: jax.Array, stop: jax.Array) -> Sums:
@@ -192,7 +194,7 @@ def _sum_regions(rows: Ordered, region: OpenRegions, start: jax.Array, stop: jax
         arrays = (region.pieces, rows.columns, rows.fold, counts)
         return run_sums.sum_runs(*arrays, slot_of, found, most + 1)
     slot = slot_of(jnp.arange(num, dtype=jnp.int32))
-    part = jnp.where(counts, 2 * slot + rows.fold, 2 * most + 2)
+    part = jnp.where(counts, NUM_FOLDS * slot + rows.fold, NUM_FOLDS * (most + 1))
     return fold_sums(rows, part, most, None)
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lisdd_jax.default.cross_fits import NUM_FOLDS
 from lisdd_jax.default.form import Sums
 from lisdd_jax.default.sums import sum_products
 
@@ -25,8 +26,8 @@ class Pieces(NamedTuple):
     """What consecutive pieces of the rows sum to, by fold.
 
     Attributes:
-      gram: ``(P, 2, m, m)``.
-      num_rows: ``(P, 2)`` float, rows that count.
+      gram: ``(P, 4, m, m)``.
+      num_rows: ``(P, 4)`` float, rows that count.
     """
 
     gram: jax.Array
@@ -38,7 +39,7 @@ def sum_pieces(columns: jax.Array, fold: jax.Array, counts: jax.Array) -> Pieces
 
     Args:
       columns: ``(m, n)``.
-      fold: ``(n,)`` int32, 0 or 1.
+      fold: ``(n,)`` int32, 0 to 3.
       counts: ``(n,)`` bool, rows that count.
     """
     num = fold.shape[0]
@@ -54,7 +55,7 @@ def sum_pieces(columns: jax.Array, fold: jax.Array, counts: jax.Array) -> Pieces
             return lax.dynamic_slice_in_dim(values, first, _PIECE, axis=-1)
 
         part, own = cut(columns), cut(counts) & (place >= begin - first)
-        folds = jnp.stack([own & (cut(fold) == k) for k in range(2)])
+        folds = jnp.stack([own & (cut(fold) == k) for k in range(NUM_FOLDS)])
         masked = jnp.where(folds[:, None], part[None], 0.0)
         gram = masked @ part.T
         return Pieces(0.5 * (gram + gram.mT), jnp.sum(folds, -1).astype(columns.dtype))
@@ -93,12 +94,13 @@ def sum_runs(
     own = jnp.repeat(once, _PIECE) & (row < fold.shape[0])
     row = jnp.minimum(row, fold.shape[0] - 1)
     own = own & counts[row]
-    part = jnp.where(own, 2 * slot_of(row) + fold[row], 2 * num_slots)
-    gram = sum_products(columns[:, row], part, 2 * num_slots)
-    parts = jnp.arange(2 * num_slots, dtype=part.dtype)
+    num_parts = NUM_FOLDS * num_slots
+    part = jnp.where(own, NUM_FOLDS * slot_of(row) + fold[row], num_parts)
+    gram = sum_products(columns[:, row], part, num_parts)
+    parts = jnp.arange(num_parts, dtype=part.dtype)
     num_rows = jnp.sum(part[None] == parts[:, None], axis=1).astype(columns.dtype)
     return Sums(
         jnp.einsum("sp,pfij->sfij", member, pieces.gram)
-        + gram.reshape(num_slots, 2, *gram.shape[1:]),
-        jnp.einsum("sp,pf->sf", member, pieces.num_rows) + num_rows.reshape(num_slots, 2),
+        + gram.reshape(num_slots, NUM_FOLDS, *gram.shape[1:]),
+        jnp.einsum("sp,pf->sf", member, pieces.num_rows) + num_rows.reshape(num_slots, NUM_FOLDS),
     )

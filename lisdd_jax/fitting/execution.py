@@ -37,7 +37,7 @@ def diagnose_problem(
     Args:
       problem: named arrays.
       config: settings.
-      seed: of starts and splits.
+      seed: of starts and splits of the published method.
       edges: ``(R + 1,)`` of the cells; equal widths where None.
 
     Raises:

@@ -52,7 +52,7 @@ def fit(
         correlate, consecutive rows make blocks (``fitting.time_blocks``).
       trusted: a condition on the rows where the law is vouched for (default method).
       noise_scale: relative size of the measurement error, positive.
-      seed: of random starts and splits.
+      seed: of random starts and splits of the published method; the default one has none.
       config: settings, whose type chooses the method; ``Config()`` where None.
 
     Returns:

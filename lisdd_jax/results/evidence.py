@@ -11,16 +11,17 @@ from jax.tree_util import register_dataclass
 class Certificate:
     """The held-out F-test; every number is NaN where it is undefined (see ``status``).
 
-    With several random splits the p-values are twice their median over the splits (see
-    ``statistics.multiplicity``), and all else is from the split that has the median.
+    The published method tests on one random split. The default one has three splits, each half of
+    which tests what the other chose: the weaker half counts, the p-values are twice their median
+    over the splits (``statistics.multiplicity``), and the ratio is of the split that has it.
 
     Attributes:
       statistic, df_num, df_den: the ratio and its degrees of freedom.
       p_value, log_p_value: upper tail.
-      p_value_robust: upper tail of the test with the HC3 covariance (default).
+      p_value_robust: upper tail with rows weighted by the noise of their cells (default).
       reject: bool, every p-value here is below ``alpha``; False where undefined.
-      support: ``(L,)`` bool, the terms tested (those chosen on split A).
-      flagged: ``(R,)`` bool, the region tested (that chosen on split A).
+      support: ``(L,)`` bool, the terms tested, which were chosen on other rows.
+      flagged: ``(R,)`` bool, the region tested: chosen on these rows (published), or on all.
       status: int32.
     """
 

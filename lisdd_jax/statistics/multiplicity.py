@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax import validation
+from lisdd_jax.numerics.hosted import namespace
 
 
 def check_method(method: str) -> None:
@@ -63,7 +64,7 @@ def _adjust(p_values: jax.Array, method: str) -> jax.Array:
     return jnp.where(missing, jnp.nan, adjusted)
 
 
-def combine_splits(log_p_values: jax.Array) -> tuple[jax.Array, jax.Array]:
+def combine_splits(log_p_values: Any) -> tuple[Any, Any]:
     """P-values of one hypothesis from several random splits: twice their median.
 
     Whatever the dependence of the splits: half of ``S`` p-values lie at or below ``u`` with
@@ -84,10 +85,10 @@ def combine_splits(log_p_values: jax.Array) -> tuple[jax.Array, jax.Array]:
       Meinshausen, Meier and Bühlmann (2009), p-values for high-dimensional regression, Journal of
       the American Statistical Association 104, theorem 3.1 with gamma = 1/2.
     """
-    num = log_p_values.shape[0]
-    filled = jnp.where(jnp.isnan(log_p_values), 0.0, log_p_values)
+    num, xp = log_p_values.shape[0], namespace(log_p_values)
+    filled = xp.where(xp.isnan(log_p_values), 0.0, log_p_values)
     if num == 1:
-        return filled[0], jnp.zeros(filled.shape[1:], jnp.int32)
-    middle = jnp.argsort(filled, axis=0)[(num - 1) // 2].astype(jnp.int32)
-    value = jnp.take_along_axis(filled, middle[None], axis=0)[0]
-    return jnp.minimum(value + np.log(2.0), 0.0), middle
+        return filled[0], xp.zeros(filled.shape[1:], np.int32)
+    middle = xp.argsort(filled, axis=0)[(num - 1) // 2].astype(np.int32)
+    value = xp.take_along_axis(filled, middle[None], axis=0)[0]
+    return xp.minimum(value + float(np.log(2.0)), 0.0), middle

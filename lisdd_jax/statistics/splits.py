@@ -1,7 +1,7 @@
-"""Random splits of the rows in use that never divide a block of dependent rows.
+"""Splits of the rows in use that never divide a block of dependent rows.
 
-A split is drawn over units in the order of the record: single rows, or blocks where labels are
-given. Neighbouring units go to different parts, so all parts cover the record evenly.
+A split is made over units in the order of the rows: single rows, or blocks where labels are given.
+Neighbouring units go to different parts, so all parts cover that order evenly.
 """
 
 import itertools
@@ -12,9 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax.numerics import extremes
-
-_MOST_LISTED = 5
-"""Largest number of labels whose orders are all listed."""
 
 
 def unit_ranks(mask: jax.Array, block: jax.Array | None = None) -> jax.Array:
@@ -127,30 +124,36 @@ def random_half(key: jax.Array, mask: jax.Array, block: jax.Array | None = None)
     return random_halves(key, mask, block).first
 
 
-def random_folds(
-    key: jax.Array, mask: jax.Array, num_folds: int, block: jax.Array | None = None
-) -> jax.Array:
-    """Label the rows in use: every label once in each ``num_folds`` consecutive units, at random.
+def dealt_folds(rank: jax.Array, num_folds: int) -> jax.Array:
+    """Deal units out to folds: each fold gets one of so many consecutive units, in changing orders.
+
+    No key decides, and no data do but by their ranks. The orders follow no period, as labels that
+    take turns would, with which a factor of the design may keep time.
 
     Args:
-      key: typed key.
-      mask: ``(n,)`` bool, rows in use.
-      num_folds: at least 1 (static).
-      block: ``(n,)`` int labels of dependent rows, which stay together; None where there are none.
+      rank: ``(n,)`` int32 of every row's unit, from 0 on.
+      num_folds: at most 5, of whose orders a list is made (static).
 
     Returns:
-      ``(n,)`` int32 in ``0 .. num_folds - 1``; of no meaning in rows out of use.
+      ``(n,)`` int32 in ``0 .. num_folds - 1``.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> dealt_folds(jnp.arange(12), 4).reshape(3, 4).tolist()
+      [[0, 1, 2, 3], [1, 0, 3, 2], [3, 2, 0, 1]]
     """
-    rank = jnp.maximum(unit_ranks(mask, block), 0)
-    orders = _random_orders(key, -(-mask.shape[0] // num_folds), num_folds)
-    return orders[rank // num_folds, rank % num_folds]
+    table = np.array(list(itertools.permutations(range(num_folds))), np.int32)
+    deal = rank // num_folds
+    order = _scatter_bits(deal.astype(jnp.uint32)) % jnp.uint32(len(table))
+    return jnp.asarray(table)[order.astype(jnp.int32), rank % num_folds]
 
 
-def _random_orders(key: jax.Array, num: int, size: int) -> jax.Array:
-    """So many orders of ``size`` labels, ``(num, size)`` int32."""
-    if size > _MOST_LISTED:
-        draws = jax.random.uniform(key, (num, size), jnp.float32)
-        return jnp.argsort(draws, axis=1).astype(jnp.int32)
-    # Drawing one of a list costs less than sorting.
-    table = np.array(list(itertools.permutations(range(size))), np.int32)
-    return jnp.asarray(table)[jax.random.randint(key, (num,), 0, len(table))]
+def _scatter_bits(word: jax.Array) -> jax.Array:
+    """A word of 32 bits each of which depends on all of those of ``word``, one to one.
+
+    References:
+      The finaliser of MurmurHash3 (Appleby 2011).
+    """
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        word = (word ^ (word >> jnp.uint32(shift))) * jnp.uint32(factor)
+    return word ^ (word >> jnp.uint32(16))

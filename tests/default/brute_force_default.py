@@ -142,8 +142,12 @@ def two_sided(statistic, degrees):
     return np.log(2) + stats.t.logsf(statistic, degrees)
 
 
+SPLITS = [((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2))]
+"""Halves of four folds."""
+
+
 def held_out_error(folds, target):
-    """Fitted on either of two folds and scored on the other: ``folds`` and ``target`` are pairs."""
+    """Fitted on either half and scored on the other: ``folds`` and ``target`` are pairs."""
     total = 0.0
     for here, there in ((0, 1), (1, 0)):
         weights = fit(folds[here], target[here])[0]

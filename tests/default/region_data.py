@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from brute_force_default import all_supports, held_out_error
+from brute_force_default import SPLITS, all_supports, held_out_error
 from cell_data import THETA, products
 
 from lisdd_jax.default.form import Sums, choose_form
@@ -22,7 +22,7 @@ class RegionRows(NamedTuple):
     Attributes:
       columns: ``(n, m)`` of ``[1, axis, physics, terms, response]``.
       region: ``(n,)`` int; the number of regions outside.
-      fold: ``(n,)`` int, 0 or 1.
+      fold: ``(n,)`` int, 0 to 3.
       sums: of the same rows.
     """
 
@@ -31,10 +31,9 @@ class RegionRows(NamedTuple):
     fold: np.ndarray
     sums: Sums
 
-    def part(self, region, fold=None):
-        """Rows of a region, of one fold or both."""
-        chosen = self.region == region
-        return self.columns[chosen if fold is None else chosen & (self.fold == fold)]
+    def part(self, region, folds=(0, 1, 2, 3)):
+        """Rows of a region in some folds."""
+        return self.columns[(self.region == region) & np.isin(self.fold, folds)]
 
     @property
     def num_regions(self):
@@ -55,7 +54,7 @@ def region_rows(seed, sizes, effects, *, everywhere=None, noise=0.5, scale=None)
     rng = np.random.default_rng(seed)
     num, last = sum(sizes), len(sizes) - 1
     region = np.repeat(np.arange(last + 1), sizes)
-    fold = rng.permutation(num) % 2
+    fold = rng.permutation(num) % 4
     axis, terms = rng.uniform(-1.7, 1.7, num), rng.normal(size=(num, 3))
     physics = rng.normal(size=(num, 2))
     terms[:, 1] += 0.5 * physics[:, 0]
@@ -67,9 +66,9 @@ def region_rows(seed, sizes, effects, *, everywhere=None, noise=0.5, scale=None)
         columns[:, -1] += everywhere(columns)
     if scale is not None:
         columns = columns * np.asarray(scale)[region][:, None]
-    gram, count = products(columns, 2 * region + fold, 2 * last + 2)
+    gram, count = products(columns, 4 * region + fold, 4 * last + 4)
     size = LAYOUT.size
-    sums = Sums(gram.reshape(last + 1, 2, size, size), count.reshape(last + 1, 2))
+    sums = Sums(gram.reshape(last + 1, 4, size, size), count.reshape(last + 1, 4))
     return RegionRows(columns, region, fold, sums)
 
 
@@ -90,8 +89,10 @@ def residual(columns, theta=THETA[:2]):
 
 
 def error_of(rows, regions, columns, theta=THETA[:2]):
-    """Held-out error of some columns in some regions, by loops over folds."""
-    parts = [np.concatenate([rows.part(r, f) for r in regions]) for f in range(2)]
-    return held_out_error(
-        [part[:, columns] for part in parts], [residual(part, theta) for part in parts]
-    )
+    """Held-out error of some columns in some regions, by loops over splits and halves."""
+    errors = []
+    for split in SPLITS:
+        parts = [np.concatenate([rows.part(r, half) for r in regions]) for half in split]
+        targets = [residual(part, theta) for part in parts]
+        errors.append(held_out_error([part[:, columns] for part in parts], targets))
+    return np.mean(errors)

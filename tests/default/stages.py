@@ -48,7 +48,7 @@ def stages():
     trusted = source.axis < 3
     arrays = dataset.check_arguments(*source, num_cells=8, mask=MASK, trusted=trusted)
     made, _ = jax.jit(dataset.prepare)(**arrays)
-    ordered = ordering.order_rows(jax.random.key(0), made)
+    ordered = ordering.order_rows(made)
     lawful = ordering.without_terms(ordered, LAYOUT)
     look = first_look.look(lawful, LAYOUT.without_terms())
     sound = np.flatnonzero(MASK & (source.axis < 7) & (np.arange(NUM) != BAD))

@@ -42,6 +42,9 @@ UNITS = Units(
 )
 SUPPORTS = [{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}]
 NAN, INF = np.nan, np.inf
+DEGREES = np.array([[50.0, 51], [52, 53], [54, 55]])
+WEAK = np.array([[-4.0, -1.0], [-20.0, -1.0], [-40.0, -30.0]])
+"""Log p-values of which the weaker halves have a median of -1."""
 
 
 def findings(**changes):
@@ -133,17 +136,17 @@ def findings(**changes):
         share=np.float64(0.4),
         map=Map(np.array([0.5, 1, 2, NAN]), np.array([1.0, 2, 3, NAN]), ratio, ratio, ratio),
         tests=(
-            FRatio(np.array([30.0, 20.0]), np.array([2.0, 1.0]), np.array([50.0, 51.0])),
-            FRatio(np.array([29.0, 19.0]), np.array([2.0, 1.0]), np.array([50.0, 51.0])),
+            FRatio(np.array([[9.0, 3], [30, 20], [80, 70]]), np.ones((3, 2)), DEGREES),
+            FRatio(np.array([[9.0, 3], [29, 19], [80, 70]]), np.ones((3, 2)), DEGREES),
         ),
         log_p=(
-            np.array([-20.0, -9.0]),
-            np.array([-19.0, -8.0]),
+            np.array([[-4.0, -1.0], [-20.0, -9.0], [-40.0, -30.0]]),
+            np.array([[-4.0, -1.0], [-19.0, -8.0], [-40.0, -30.0]]),
             np.array([-8.0, -7.0, NAN, -6.0]),
             np.array([-3.0, -9.0, NAN, -2.0]),
             np.array([-9.0, -4.7, NAN, -1.0]),
         ),
-        supports=np.array([[1, 4, 5], [3, 2, 5]]),
+        supports=np.array([[[1, 4, 5], [3, 2, 5]], [[1, 4, 5], [3, 0, 5]], [[1, 4, 5], [3, 2, 5]]]),
         verdict=np.int32(Verdict.DISCREPANCY),
         status=np.int32(Status.OK),
     )
@@ -213,15 +216,16 @@ def test_map_in_units_of_the_data():
     assert found.noisier.tolist() == [True, False, False, False]
 
 
-def test_the_weaker_fold_is_the_certificate():
+def test_the_weaker_half_of_the_split_with_the_median_is_the_certificate():
     found = assembled()
     test = found.test
     shown = (test.statistic, test.df_num, test.df_den, test.log_p_value)
-    assert tuple(map(float, shown)) == (20.0, 1.0, 51.0, -9.0)
-    assert test.p_value_robust == pytest.approx(np.exp(-8.0))
+    # Twice the median of three p-values.
+    assert tuple(map(float, shown)) == (20.0, 1.0, 53.0, -9.0 + np.log(2))
+    assert test.p_value_robust == pytest.approx(2 * np.exp(-8.0))
     assert test.reject
-    # Supports {1}, {0, 2} and {0, 1}, {2} of the regions that are there.
-    assert test.support.tolist() == [True, True, True]
+    # Supports {0, 1} and {0} of the regions that are there, by the half of that test.
+    assert test.support.tolist() == [True, True, False]
     assert test.status == Status.OK
 
 
@@ -229,8 +233,8 @@ def test_the_weaker_fold_is_the_certificate():
     "changes",
     [
         {"certified": np.bool_(False)},
-        {"log_p": (np.array([-20.0, -1.0]), *findings().log_p[1:])},
-        {"log_p": (findings().log_p[0], np.array([-1.0, -8.0]), *findings().log_p[2:])},
+        {"log_p": (WEAK, *findings().log_p[1:])},
+        {"log_p": (findings().log_p[0], WEAK, *findings().log_p[2:])},
     ],
 )
 def test_place_and_all_tests_must_agree(changes):
@@ -238,9 +242,13 @@ def test_place_and_all_tests_must_agree(changes):
     assert not assembled(**changes).form.certified
 
 
-def test_a_fold_that_cannot_test():
-    log_p = (np.array([NAN, -9.0]), *findings().log_p[1:])
-    test = assembled(log_p=log_p).test
+def test_halves_that_cannot_test():
+    """A split of which one half cannot counts as a p-value of 1; where most do, nothing is told."""
+    plain = findings().log_p[0].copy()
+    plain[0, 1] = NAN
+    assert assembled(log_p=(plain, *findings().log_p[1:])).test.reject
+    plain[1, 0] = NAN
+    test = assembled(log_p=(plain, *findings().log_p[1:])).test
     assert test.status == Status.TOO_FEW_TEST_ROWS
     assert not test.reject
 

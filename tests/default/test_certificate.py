@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from brute_force_default import all_supports, partial_f
+from brute_force_default import SPLITS, all_supports, partial_f
 from cell_data import assert_traced_alike
 from region_data import LAYOUT, region_rows
 from scipy import stats
@@ -29,10 +29,10 @@ def weighted():
     return region_rows(0, (50, 60, 120), [terms, terms], scale=(2.0, 0.5, 1.0))
 
 
-def extra_columns(rows, chosen, shared, fold, present=(True, True)):
+def extra_columns(rows, chosen, shared, folds, present=(True, True)):
     """Terms inside the regions, one set for all or a set for each."""
-    held = rows.columns[rows.fold == fold]
-    region = rows.region[rows.fold == fold]
+    own = np.isin(rows.fold, folds)
+    held, region = rows.columns[own], rows.region[own]
     found = []
     for r in range(rows.num_regions):
         columns = held[:, [4 + i for i in SUPPORTS[chosen[r]]]]
@@ -40,17 +40,19 @@ def extra_columns(rows, chosen, shared, fold, present=(True, True)):
     return held, (sum(found) if shared else np.column_stack(found))
 
 
-def expected(rows, chosen, shared, fold, present=(True, True)):
-    held, extra = extra_columns(rows, chosen, shared, fold, present)
+def expected(rows, chosen, shared, folds, present=(True, True)):
+    held, extra = extra_columns(rows, chosen, shared, folds, present)
     return partial_f(held[:, LAYOUT.physics], extra, held[:, -1])
 
 
+CHOSEN = np.array([[[0, 4], [3, 1]], [[2, 2], [0, 0]], [[1, 3], [5, 4]]])
+"""Supports of two regions that either half of every split chose."""
 CHOICES = [((0, 0), True), ((3, 3), True), ((0, 2), False), ((3, 5), False)]
 
 
 @pytest.mark.parametrize("chosen, shared", CHOICES)
 def test_partial_f_is_that_of_residual_sums(rows, chosen, shared):
-    for fold in range(2):
+    for fold in range(4):
         found = certificate.partial_f_of_regions(
             rows.sums.gram[:, fold],
             rows.sums.num_rows[:, fold].sum(),
@@ -63,24 +65,25 @@ def test_partial_f_is_that_of_residual_sums(rows, chosen, shared):
 
 
 @pytest.mark.parametrize("present", [(True, True), (True, False)])
-def test_either_fold_tests_what_the_other_chose(rows, weighted, present):
-    chosen = np.array([[0, 4], [3, 1]])
-    arguments = (chosen, np.array(present), np.bool_(False), LAYOUT, 2)
+def test_either_half_tests_what_the_other_chose(rows, weighted, present):
+    arguments = (CHOSEN, np.array(present), np.bool_(False), LAYOUT, 2)
     plain, robust = certificate.held_out(rows.sums, weighted.sums, *arguments)
     for part, found in ((rows, plain), (weighted, robust)):
-        for fold in range(2):
-            ratio = expected(part, chosen[fold], False, 1 - fold, present)
-            np.testing.assert_allclose([one[fold] for one in found], ratio, rtol=1e-8)
+        for k, split in enumerate(SPLITS):
+            for half in range(2):
+                ratio = expected(part, CHOSEN[k, half], False, split[1 - half], present)
+                one = [part[k, half] for part in found]
+                np.testing.assert_allclose(one, ratio, rtol=1e-8, atol=1e-10)
 
 
 def test_p_values_are_those_of_the_f_distribution(rows):
-    chosen = np.array([[0, 4], [3, 1]])
-    arguments = (chosen, BOTH, np.bool_(False), LAYOUT, 2)
+    arguments = (CHOSEN, BOTH, np.bool_(False), LAYOUT, 2)
     plain, _ = certificate.held_out(rows.sums, rows.sums, *arguments)
     (log_p,) = log_p_values(plain)
-    for fold in range(2):
-        ratio = expected(rows, chosen[fold], False, 1 - fold)
-        np.testing.assert_allclose(log_p[fold], stats.f.logsf(*ratio), rtol=1e-7)
+    for k, split in enumerate(SPLITS):
+        for half in range(2):
+            ratio = expected(rows, CHOSEN[k, half], False, split[1 - half])
+            np.testing.assert_allclose(log_p[k, half], stats.f.logsf(*ratio), rtol=1e-7)
 
 
 def test_terms_that_the_physics_contain_do_not_count(rows):
@@ -105,8 +108,8 @@ def test_terms_without_effect_are_confirmed_at_the_level():
     for seed in range(num):
         sound = region_rows(3000 + seed, (40, 40, 80), [])
         found = certificate.partial_f_of_regions(
-            sound.sums.gram[:, 0],
-            sound.sums.num_rows[:, 0].sum(),
+            sound.sums.gram[:, :2].sum(1),
+            sound.sums.num_rows[:, :2].sum(),
             PLACE[[0, 3]] + 4,
             USED[[0, 3]],
             np.bool_(False),
@@ -120,5 +123,4 @@ def test_traced_alike(rows, weighted):
     def every(sums, weighted, chosen, present, shared):
         return certificate.held_out(sums, weighted, chosen, present, shared, LAYOUT, 2)
 
-    chosen = np.array([[0, 4], [3, 1]])
-    assert_traced_alike(every, rows.sums, weighted.sums, chosen, BOTH, np.bool_(False))
+    assert_traced_alike(every, rows.sums, weighted.sums, CHOSEN, BOTH, np.bool_(False))

@@ -32,19 +32,19 @@ def test_sums_of_law_regions_and_map():
     powers = [axis**power for power in range(2, 4)]
     bent = np.stack([*powers, *(axis * columns[2:5]), predicted**2])
     wide = np.concatenate([columns[:-1], bent, columns[-1:]])
-    for half in range(2):
-        own = kept & (slot == 0) & (fold == half)
+    for k in range(4):
+        own = kept & (slot == 0) & (fold == k)
         np.testing.assert_allclose(
-            final.regions.gram[0, half], columns[:, own] @ columns[:, own].T, atol=1e-9
+            final.regions.gram[0, k], columns[:, own] @ columns[:, own].T, atol=1e-9
         )
         for side, there in enumerate([slot < 4, slot == 4]):
-            own = kept & there & (fold == half)
+            own = kept & there & (fold == k)
             np.testing.assert_allclose(
-                final.curved[side, half], wide[:, own] @ wide[:, own].T, rtol=1e-9, atol=1e-9
+                final.curved[side, k], wide[:, own] @ wide[:, own].T, rtol=1e-9, atol=1e-9
             )
-        own = kept & (slot == 0) & (fold == half)
+        own = kept & (slot == 0) & (fold == k)
         np.testing.assert_allclose(
-            final.weighted.gram[0, half],
+            final.weighted.gram[0, k],
             (columns[:, own] * size[own]) @ columns[:, own].T,
             atol=1e-9,
         )

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from brute_force_default import residual_sum, smallest_within
+from brute_force_default import SPLITS, residual_sum, smallest_within
 from cell_data import THETA, assert_traced_alike
 from region_data import (
     BOTH,
@@ -43,7 +43,7 @@ def test_sums_about_a_law(apart):
     theta = np.array([0.3, -1.2])
     found = form.about_law(apart.sums.gram, theta, LAYOUT)
     for r in range(3):
-        for fold in range(2):
+        for fold in range(4):
             part = apart.part(r, fold).copy()
             part[:, -1] = residual(part, theta)
             np.testing.assert_allclose(found[r, fold], part.T @ part, rtol=1e-9, atol=1e-9)
@@ -140,22 +140,20 @@ def test_own_change_is_one_direction_or_all():
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_supports_of_either_fold_by_schwarz(apart, together, shared):
+def test_supports_of_either_half_by_schwarz(apart, together, shared):
     rows = together if shared else apart
     chosen = choose(rows)
     assert chosen.shared == shared
     found = form.split_supports(rows.sums, chosen, THETA[:2], VARIANCE, LAYOUT, 2)
-    for fold in range(2):
-        for r in range(2):
-            regions = [0, 1] if shared else [r]
-            part = np.concatenate([rows.part(q, fold) for q in regions])
-            price = VARIANCE * np.log(len(rows.part(r, fold)))
-            costs = [
-                residual_sum(part[:, [4 + i for i in support]], residual(part))
-                + price * len(support)
-                for support in SUPPORTS
-            ]
-            assert found[fold, r] == np.argmin(costs)
+    for k, half, r in np.ndindex(3, 2, 2):
+        folds, regions = SPLITS[k][half], [0, 1] if shared else [r]
+        part = np.concatenate([rows.part(q, folds) for q in regions])
+        price = VARIANCE * np.log(len(rows.part(r, folds)))
+        costs = [
+            residual_sum(part[:, [4 + i for i in support]], residual(part)) + price * len(support)
+            for support in SUPPORTS
+        ]
+        assert found[k, half, r] == np.argmin(costs)
 
 
 def test_traced_alike(apart):

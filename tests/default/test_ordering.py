@@ -15,7 +15,7 @@ MASK = np.arange(data.NUM) % 10 != 3
 def ordered(table=TABLE, mask=MASK, **optional):
     arrays = dataset.check_arguments(*table, num_cells=8, mask=mask, **optional)
     made, _ = jax.jit(dataset.prepare)(**arrays)
-    return order_rows(jax.random.key(0), made), made
+    return order_rows(made), made
 
 
 def test_columns_are_those_of_the_rows_in_the_order_of_the_axis():
@@ -51,13 +51,28 @@ def test_gross_errors_do_not_set_the_unit():
     assert float(ordered(TABLE._replace(response=response))[0].unit) < 3 * float(ordered()[0].unit)
 
 
-def test_folds_halve_the_rows_and_never_divide_a_block():
+def test_folds_are_dealt_along_the_axis():
+    """Neither the order of the record nor a key has a part in them."""
+    num = MASK.sum() // 4 * 4
+    turned = np.random.default_rng(0).permutation(data.NUM)
+    folds = [
+        np.asarray(ordered(data.Table(*(part[order] for part in TABLE)), MASK[order])[0].fold)
+        for order in (np.arange(data.NUM), turned)
+    ]
+    np.testing.assert_array_equal(*folds)
+    assert (np.sort(folds[0][:num].reshape(-1, 4)) == np.arange(4)).all()
+
+
+def test_folds_never_divide_a_block():
     block = np.arange(data.NUM) // 7
     rows, _ = ordered(block=block)
     num = MASK.sum()
     fold, blocks = np.asarray(rows.fold[:num]), block[np.asarray(rows.order[:num])]
     assert all(len(set(fold[blocks == name])) == 1 for name in set(blocks))
-    assert 0.4 < fold.mean() < 0.6
+    _, first = np.unique(blocks, return_index=True)
+    in_order = fold[np.sort(first)]
+    whole = len(in_order) // 4 * 4
+    assert (np.sort(in_order[:whole].reshape(-1, 4)) == np.arange(4)).all()
 
 
 def test_repeated_rows_are_seen():

@@ -33,7 +33,7 @@ def test_equal_scales_are_one_exactly():
 def test_rows_are_divided_by_their_scales():
     table = data.straight(0, data.sound)
     made, _ = jax.jit(dataset.prepare)(**dataset.check_arguments(*table, num_cells=8))
-    rows = ordering.order_rows(jax.random.key(0), made)
+    rows = ordering.order_rows(made)
     size = jnp.linspace(0.5, 2.0, rows.axis.shape[0])
     found = row_noise.weigh(rows, size)
     np.testing.assert_array_equal(found.columns, rows.columns / size[None])

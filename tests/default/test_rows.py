@@ -54,10 +54,8 @@ def test_sums_of_regions_and_folds():
     kept = np.asarray(found.region.weight) > 0
     # The first cell neither obeys the law nor lies where an end may move.
     outside = ~inside & (np.asarray(found.look.cells.of_row) > 0)
-    for half in range(2):
+    for k in range(4):
         for slot, chosen in ((0, inside), (4, outside)):
-            own = chosen & kept & (fold == half) & np.isfinite(np.asarray(found.rows.axis))
-            np.testing.assert_allclose(
-                found.sums.gram[slot, half], products(columns, own), atol=1e-9
-            )
-            assert float(found.sums.num_rows[slot, half]) == own.sum()
+            own = chosen & kept & (fold == k) & np.isfinite(np.asarray(found.rows.axis))
+            np.testing.assert_allclose(found.sums.gram[slot, k], products(columns, own), atol=1e-9)
+            assert float(found.sums.num_rows[slot, k]) == own.sum()

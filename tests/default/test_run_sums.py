@@ -12,7 +12,7 @@ NUM, COLUMNS = run_sums.LONG + 1234, 3
 
 def rows(seed):
     rng = np.random.default_rng(seed)
-    fold = rng.integers(0, 2, NUM).astype(np.int32)
+    fold = rng.integers(0, 4, NUM).astype(np.int32)
     return rng.normal(size=(COLUMNS, NUM)), fold, rng.random(NUM) > 0.2
 
 
@@ -49,10 +49,10 @@ def test_runs_are_those_of_their_rows(runs):
         own[low:high] = True
         outside &= ~own
         chosen = outside if slot == len(runs) else own
-        for half in range(2):
-            part = columns[:, chosen & counts & (fold == half)]
-            np.testing.assert_allclose(found.gram[slot, half], part @ part.T, atol=1e-9)
-            assert int(found.num_rows[slot, half]) == part.shape[1]
+        for k in range(4):
+            part = columns[:, chosen & counts & (fold == k)]
+            np.testing.assert_allclose(found.gram[slot, k], part @ part.T, atol=1e-9)
+            assert int(found.num_rows[slot, k]) == part.shape[1]
 
 
 def test_short_tables_have_no_pieces():
