@@ -225,7 +225,13 @@ def test_two_laws_are_told_with_both_sets_of_numbers(data):
 def test_terms_that_act_everywhere_are_told(data):
     headline, why, steps = told(FINDINGS["everywhere"], data)
     assert headline == "the physics of y lacks x^2, which acts all along x"
-    assert why[0] == "x^2 on all rows predicts held-out rows as well as regions do"
+    assert why[0] == "on all rows x^2 predicts held-out rows as well as regions do"
+    assert why[-1] == (
+        "physics and x^2 are fitted together on all rows, with none left to certify it"
+    )
+    assert not any("in a part only" in clause for clause in why)
+    summary = summarize(FINDINGS["everywhere"], data, config=DEFAULT, version="1")
+    assert words.rows_of_physics(summary) == "On all rows, together with x^2"
     assert steps == ["add x^2 to the physics, and run again"]
     headline, _, steps = told(FINDINGS["everywhere, no place"], data)
     assert headline == "the physics of y lacks x^2 and sin(x), which act all along x"

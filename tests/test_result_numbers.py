@@ -182,5 +182,10 @@ def test_formulas(data):
     np.testing.assert_allclose([float(function(p, 0.0)) for p in points], expected, rtol=1e-14)
     clean = result_of(OUTCOMES["clean"], data)
     assert clean.to_latex(digits=2) == r"y = 1 - 2 \, \left(x + 0 \, v\right)"
+    found = diagnosis()
+    everywhere = dataclasses.replace(found.regions, open_below=np.array([True, False]))
+    whole = result_of(dataclasses.replace(found, regions=everywhere), data)
+    assert whole.to_latex() == r"y = 1 - 2 \, \left(x + 0 \, v\right) + 0.2 \, x^{3}"
+    assert "Piecewise" not in str(whole.to_sympy())
     with pytest.raises(ProblemError):
         result_of(OUTCOMES["insufficient_data"], data).to_latex()

@@ -113,7 +113,8 @@ def make_certificate(
     joint, at = _over_splits(found.log_p[0])
     joint_robust, _ = _over_splits(found.log_p[1])
     present = xp.any(found.members, 1)
-    nothing = ~xp.any(present)
+    # What was tested are terms of other regions where they act on all rows.
+    nothing = ~xp.any(present) | found.acts
     untested = xp.isnan(found.log_p[0].reshape(-1)[at]) & ~nothing
     status = _unless_nothing(nothing, found.status, status_if(untested, Status.TOO_FEW_TEST_ROWS))
     defined = ~is_undefined(status)
@@ -150,7 +151,8 @@ def make_form(
         nothing,
         found.status,
         status_if(~found.form.usable[main] & ~nothing, Status.NO_USABLE_TERMS),
-        status_if(xp.any(xp.isinf(errors)) & ~nothing, Status.RANK_DEFICIENT_TERMS),
+        # Beside the physics, on all rows, a term may well be one of its columns.
+        status_if(xp.any(xp.isinf(errors)) & ~nothing & ~found.acts, Status.RANK_DEFICIENT_TERMS),
     )
     return results.Form(
         support=regions.support[main],
@@ -222,7 +224,7 @@ def assemble(found: Findings, units: Units, num_rows: Any, config: Config) -> re
     table = xp.asarray(supports(num_terms, config.max_terms))
     assert sizes(num_terms, config.max_terms).size == len(table)
     verdict = results.verdict_unless_failed(found.status, found.verdict)
-    acts = found.everywhere.named & (verdict == int(results.Verdict.NO_CLEAN_REGIME))
+    acts = found.acts & (verdict == int(results.Verdict.NO_CLEAN_REGIME))
     return results.Diagnosis(
         coefficients=shown(units.law(found.law.theta)),
         covariance=shown(units.law_covariance(found.law.covariance)),

@@ -4,78 +4,27 @@ from typing import Any, NamedTuple
 
 import jax
 
-from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
-from lisdd_jax.default import certificate, outcome, regions
+from lisdd_jax.default import certificate, judging, outcome, regions, whole_axis
 from lisdd_jax.default.assembly import assemble
-from lisdd_jax.default.cells import FEWEST_CELLS
 from lisdd_jax.default.everywhere import Everywhere, act_everywhere
 from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
-from lisdd_jax.default.findings import Findings, Units
-from lisdd_jax.default.first_look import FirstLook
+from lisdd_jax.default.findings import Findings, Standing, Task, Units
 from lisdd_jax.default.form import ChosenForm, split_supports
-from lisdd_jax.default.layout import ColumnLayout
-from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.physics import Physics, fit_physics
 from lisdd_jax.default.settling import Settled
-from lisdd_jax.default.survey import Known, Survey, judge_law
+from lisdd_jax.default.survey import judge_law
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.hosted import namespace, to_host
-from lisdd_jax.results import Diagnosis
+from lisdd_jax.results import Diagnosis, Verdict
 from lisdd_jax.statistics.f_tests import FRatio, log_p_values
 from lisdd_jax.status import Status, first_failure, status_if
 
 
-class Task(NamedTuple):
-    """The data set with what is known of its cells.
-
-    Attributes:
-      live, ordered: its rows, with derivatives and without.
-      look: what single cells show, and ``state`` the small part of it.
-      keep: ``(n,)`` bool, rows near the law, and whether another pass ``repeats`` them, and another
-        turn ends and terms.
-      survey: of the cells.
-      layout, config: columns and settings.
-    """
-
-    live: Ordered
-    ordered: Ordered
-    look: FirstLook
-    keep: jax.Array
-    repeats: Any
-    state: Known
-    survey: Survey
-    layout: ColumnLayout
-    config: Config
-
-
-class Standing(NamedTuple):
-    """What stands out from the law.
-
-    Attributes:
-      placed: bool, a place does that cells show; ``certified``, or a run too short for them.
-      gain: nats of that which does most.
-      members: ``(R, K)`` bool, cells of the regions; ``present (R,)`` which there are.
-      gains: ``(R,)`` nats of each.
-      clean: ``(K,)`` bool, cells of the law.
-      theta: ``(p,)`` the law; ``scatter`` its own.
-    """
-
-    placed: Any
-    certified: Any
-    gain: Any
-    members: Any
-    present: Any
-    gains: Any
-    clean: Any
-    theta: Any
-    scatter: Any
-
-
 @compiled
 def log_tails(*ratios: FRatio) -> tuple[jax.Array, ...]:
-    """Log p-values of the held-out tests, then of the map; NaN where undefined."""
+    """Log p-values of terms on all rows, of held-out tests and of the map; NaN where undefined."""
     return log_p_values(*ratios)
 
 
@@ -89,90 +38,6 @@ def _fit_law(
     law = fit_physics(final.law, noise, stands.scatter, survey.variance, blocks, task.layout)
     shift = xp.where(stands.placed, 0.0, exact.unnoticed)
     return law._replace(covariance=law.covariance + shift)
-
-
-def _count_ends(settled: Settled, present: Any) -> Any:
-    """Ends that do not lie at an end of the axis."""
-    xp = namespace(present)
-    inner = [(xp.isfinite(end) & present).sum() for end in (settled.lower, settled.upper)]
-    return inner[0] + inner[1]
-
-
-def _share_of_rival(task: Task, stands: Standing, settled: Settled) -> Any:
-    """How much a rival law explains for one part that the law does; 0 without one."""
-    survey, look = task.survey, task.state.look
-    xp = namespace(survey.variance)
-    place = survey.place
-    share = outcome.rival_share(
-        place.clean,
-        place.rival,
-        survey.fits.num_rows,
-        stands.members,
-        settled.num_rows,
-        look.places,
-        xp.stack([settled.lower, settled.upper]),
-    )
-    return xp.where(stands.placed & (place.rival_gap < regions.RIVAL), share, 0.0)
-
-
-def _is_vouched_for(task: Task) -> Any:
-    """Whether the user has said where the law holds."""
-    trusted = task.state.look.trusted & task.survey.fits.present
-    return namespace(trusted).any(trusted)
-
-
-def _has_rival(task: Task, stands: Standing, settled: Settled, share: Any) -> Any:
-    """Whether nobody but the user can say which rows follow the law.
-
-    Of fewer than four cells any may be the law's. One region may be far larger than the law beside
-    it, of which rows speak on one side; a law between regions that are is where two curves meet.
-    """
-    place, num_rows = task.survey.place, task.survey.fits.num_rows
-    xp = namespace(num_rows)
-    clean_rows = xp.where(place.clean, num_rows, 0.0).sum()
-    inside = settled.num_rows.astype(num_rows.dtype)
-    outside = num_rows.sum() - inside.sum()
-    narrow = (stands.present.sum() > 1) & (inside.max() > outcome.OTHERS * outside)
-    two_laws = (share >= outcome.TWO_LAWS) | (place.other_rows > outcome.OTHERS * clean_rows)
-    few = task.state.look.cells.num < FEWEST_CELLS
-    return (two_laws | narrow | few) & ~_is_vouched_for(task)
-
-
-def _judge(
-    task: Task,
-    exact: ExactnessTest,
-    stands: Standing,
-    form: ChosenForm,
-    everywhere: Everywhere,
-    rival: Any,
-    size: Any,
-) -> Any:
-    """The verdict."""
-    survey, state = task.survey, task.state
-    xp = namespace(survey.variance)
-    fits, depend = survey.fits, state.look.dependence
-    initial = to_host(task.live.initial) / to_host(task.live.unit)
-    spread = outcome.explained_spread(survey.gram, initial + stands.theta, task.layout)
-    num_rows = xp.maximum(fits.num_rows.sum(), 1)
-    # Root mean square over all rows of the change of the law that looked worst.
-    change = xp.sqrt(exact.statistic * depend.wide * survey.variance / num_rows)
-    slight = xp.maximum(outcome.SLIGHT * spread, state.negligible)
-    units = num_rows / (depend.rows * fits.present.sum().astype(depend.rows.dtype))
-    few = (depend.rows > 1) & (units < outcome.INDEPENDENT)
-    return outcome.decide(
-        outcome.Grounds(
-            enough=state.look.cells.num >= FEWEST_CELLS,
-            exact=exact.log_p_value >= xp.log(task.config.alpha),
-            certified=stands.certified,
-            everywhere=everywhere.wins & (stands.certified | (everywhere.gain >= exact.statistic)),
-            useless=size > outcome.USELESS * spread,
-            slight=xp.maximum(size, change) <= slight,
-            doubtful=depend.strong | few,
-            untold=depend.untold & (exact.independent < xp.log(task.config.alpha)),
-            two_laws=rival,
-            usable=xp.any(form.usable & stands.present),
-        )
-    )
 
 
 class _Explained(NamedTuple):
@@ -209,7 +74,7 @@ def _explain(
     # Rows that depend on each other tell less of a coefficient than their number says.
     inflation = depend.rows / depend.shown
     widened = inflation * variance
-    ends = _count_ends(settled, present)
+    ends = judging.count_ends(settled, present)
     chosen = split_supports(final.regions, form, stands.theta, variance, *columns)
     return _Explained(
         terms=outcome.fit_terms(final.regions, form, present, law, variance, inflation, *columns),
@@ -221,7 +86,7 @@ def _explain(
             law.theta,
             present,
             ends,
-            _is_vouched_for(task),
+            judging.is_vouched_for(task),
             widened,
             *columns,
         ),
@@ -230,6 +95,14 @@ def _explain(
             final.regions, final.weighted, chosen, present, form.shared, *columns
         ),
     )
+
+
+def _fit_jointly(task: Task, everywhere: Everywhere) -> whole_axis.JointFit:
+    """Physics and what may act everywhere, of all rows."""
+    survey, depend = task.survey, task.state.look.dependence
+    inflation, columns = depend.rows / depend.shown, (task.layout, task.config.max_terms)
+    known = (survey.gram, survey.fits.num_rows, everywhere.support, inflation, task.state.floor)
+    return whole_axis.fit_jointly(*known, *columns)
 
 
 def _units(task: Task, data: Dataset) -> Units:
@@ -255,17 +128,29 @@ def conclude(
     exact = judge_law(survey, task.state, task.layout)
     law = _fit_law(task, exact, stands, final, data.block is not None)
     explained = _explain(task, stands, form, settled, final, law)
-    mapped = outcome.map_cells(
-        final.map_all, final.map_law, final.map_rows[:, 1], law.theta, floor, task.layout
-    )
-    share = _share_of_rival(task, stands, settled)
-    rival = _has_rival(task, stands, settled, share)
+    share = judging.share_of_rival(task, stands, settled)
+    rival = judging.has_rival(task, stands, settled, share)
     size = regions.size_of_scatter(survey.fits, stands.scatter)
-    tails = log_tails(*explained.tests, mapped.misfit, mapped.own_noise, mapped.louder)
+    verdict = judging.judge(task, exact, stands, form, explained.everywhere, rival, size)
+    acts = explained.everywhere.named & (verdict == int(Verdict.NO_CLEAN_REGIME))
+    joint = _fit_jointly(task, explained.everywhere)
+    theta, determined, variance = (
+        namespace(acts).where(acts, *both)
+        for both in (
+            (joint.theta, law.theta),
+            (joint.determined, law.determined),
+            (joint.variance, survey.variance),
+        )
+    )
+    mapped = outcome.map_cells(
+        final.map_all, final.map_law, final.map_rows[:, 1], theta, floor, task.layout
+    )
+    on_map = (mapped.misfit, mapped.own_noise, mapped.louder)
+    on_all, *tails = log_tails(joint.test, *explained.tests, *on_map)
     status = first_failure(
         to_host(before),
-        status_if(~law.determined, Status.NO_CLEAN_CELLS),
-        status_if(survey.variance <= 4 * floor, Status.EXACT_FIT),
+        status_if(~determined, Status.NO_CLEAN_CELLS),
+        status_if(variance <= 4 * floor, Status.EXACT_FIT),
         status_if(~task.repeats, Status.ITERATION_LIMIT),
     )
     found = Findings(
@@ -273,7 +158,7 @@ def conclude(
         place=survey.place,
         exactness=exact,
         scatter=size,
-        variance=survey.variance,
+        variance=variance,
         certified=stands.certified,
         gain=stands.gain,
         members=stands.members,
@@ -287,10 +172,12 @@ def conclude(
         share=share,
         map=mapped,
         tests=explained.tests,
-        log_p=to_host(tails),
+        log_p=to_host(tuple(tails)),
         supports=explained.chosen,
-        verdict=_judge(task, exact, stands, form, explained.everywhere, rival, size),
+        acts=acts,
+        verdict=verdict,
         status=status,
     )
     num_rows = to_host(task.live.num_rows)
+    found = whole_axis.spread_over_axis(found, joint, to_host(on_all), num_rows)
     return assemble(found, _units(task, data), num_rows, task.config)

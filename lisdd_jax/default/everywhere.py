@@ -19,7 +19,7 @@ from lisdd_jax.default.cross_fits import (
     residual_sums,
 )
 from lisdd_jax.default.final_sums import DEGREE
-from lisdd_jax.default.form import ChosenForm, Sums, about_law, error_of_form
+from lisdd_jax.default.form import ChosenForm, Sums, about_law, error_of_form, separation
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.numerics.hosted import namespace
 from lisdd_jax.statistics.supports import term_places
@@ -40,13 +40,15 @@ class Everywhere(NamedTuple):
       wins: bool, something that acts everywhere predicts held-out rows as well as the regions do,
         or saves something where there is none.
       named: bool, a support does, not only a curve of many columns.
-      support: int, the best one.
+      support: int, the one to report: its terms pay for their choice too (``form.separation``).
+      errors: ``(S,)`` held-out sums of squares of all rows; inf where they are undetermined.
       gain: noise variances that it saves against the law alone where there is no region; else 0.
     """
 
     wins: Any
     named: Any
     support: Any
+    errors: Any
     gain: Any
 
 
@@ -111,13 +113,18 @@ def act_everywhere(
     saved = fitted.left[0] - fitted.left[1:] - _HELD_OUT * lengths
     errors = xp.where(fitted.allowed, xp.where(some, fitted.held_out, -saved), xp.inf)
     best = xp.argmin(errors)
-    price = xp.log(xp.maximum(sums.num_rows.sum(), 2)) * variance
+    num_rows = sums.num_rows.sum()
+    price = xp.log(xp.maximum(num_rows, 2)) * variance
     limit = lengths[best] * price
     named = _rivals(local, errors[best], fitted.outside[best], price, limit, limit)
     curves = _rivals(sharp, *_fit_curves(curved, layout), price, _CURVE * price, 0.0)
     gain = xp.where(some, 0.0, -errors[best])
     named = xp.where(some, named, gain > 0)
-    return Everywhere(named | (some & xp.any(curves)), named, best, gain)
+    held_out = xp.where(fitted.allowed, fitted.held_out, xp.inf)
+    # Without a region errors are in units of the noise variance.
+    paid = separation(layout.num_terms, num_rows) * xp.where(some, variance, 1.0)
+    support = xp.argmin(errors + lengths * paid)
+    return Everywhere(named | (some & xp.any(curves)), named, support, held_out, gain)
 
 
 class _WithRegions(NamedTuple):

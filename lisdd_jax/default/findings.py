@@ -1,18 +1,70 @@
-"""What the stages found, in working units, and what these are in units of the data."""
+"""What the stages hand on and what they found, in working units, and these in units of the data."""
 
 from typing import Any, NamedTuple
 
+import jax
+
+from lisdd_jax.config import Config
 from lisdd_jax.default.everywhere import Everywhere
 from lisdd_jax.default.exactness import ExactnessTest
 from lisdd_jax.default.final_sums import Final
 from lisdd_jax.default.first_look import FirstLook
 from lisdd_jax.default.form import ChosenForm
+from lisdd_jax.default.layout import ColumnLayout
+from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.outcome import Map, Terms
 from lisdd_jax.default.physics import Physics
 from lisdd_jax.default.regions import FoundPlace
 from lisdd_jax.default.settling import Settled
+from lisdd_jax.default.survey import Known, Survey
 from lisdd_jax.numerics.frame import Frame
 from lisdd_jax.statistics.f_tests import FRatio
+
+
+class Task(NamedTuple):
+    """The data set with what is known of its cells.
+
+    Attributes:
+      live, ordered: its rows, with derivatives and without.
+      look: what single cells show, and ``state`` the small part of it.
+      keep: ``(n,)`` bool, rows near the law, and whether another pass ``repeats`` them, and another
+        turn ends and terms.
+      survey: of the cells.
+      layout, config: columns and settings.
+    """
+
+    live: Ordered
+    ordered: Ordered
+    look: FirstLook
+    keep: jax.Array
+    repeats: Any
+    state: Known
+    survey: Survey
+    layout: ColumnLayout
+    config: Config
+
+
+class Standing(NamedTuple):
+    """What stands out from the law.
+
+    Attributes:
+      placed: bool, a place does that cells show; ``certified``, or a run too short for them.
+      gain: nats of that which does most.
+      members: ``(R, K)`` bool, cells of the regions; ``present (R,)`` which there are.
+      gains: ``(R,)`` nats of each.
+      clean: ``(K,)`` bool, cells of the law.
+      theta: ``(p,)`` the law; ``scatter`` its own.
+    """
+
+    placed: Any
+    certified: Any
+    gain: Any
+    members: Any
+    present: Any
+    gains: Any
+    clean: Any
+    theta: Any
+    scatter: Any
 
 
 class Units(NamedTuple):
@@ -63,6 +115,7 @@ class Findings(NamedTuple):
       tests: held-out tests, ordinary and robust, ``(3, 2)`` each: both halves of every split.
       log_p: log p-values of the tests, then of the map.
       supports: ``(3, 2, R)`` supports tested.
+      acts: bool, terms act on all rows, and the verdict is for them.
       verdict: int, of the method.
       status: of the stages.
     """
@@ -87,5 +140,6 @@ class Findings(NamedTuple):
     tests: tuple[FRatio, FRatio]
     log_p: tuple[Any, ...]
     supports: Any
+    acts: Any
     verdict: Any
     status: Any

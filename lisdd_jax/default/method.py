@@ -18,8 +18,9 @@ from jax import lax
 from lisdd_jax.config import Config
 from lisdd_jax.dataset import Dataset
 from lisdd_jax.default import first_look, regions, rows
-from lisdd_jax.default.conclusion import Standing, Task, conclude
+from lisdd_jax.default.conclusion import conclude
 from lisdd_jax.default.final_sums import sum_final
+from lisdd_jax.default.findings import Standing, Task
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.narrow_runs import NarrowRun
 from lisdd_jax.default.ordering import (

@@ -59,7 +59,8 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     method.rounding_variance.ahead(data, ordered, look.keep)
     rows.sum_kept_rows.ahead(ordered, look.cells, look.keep)
     sum_final.ahead(ordered, look, region, settled, law, cells, layout, data.num_cells)
-    half, cell = (
-        jax.eval_shape(f_ratio, *[of(*shape)] * 3) for shape in ((NUM_SPLITS, 2), (data.num_cells,))
+    half, cell, one = (
+        jax.eval_shape(f_ratio, *[of(*shape)] * 3)
+        for shape in ((NUM_SPLITS, 2), (data.num_cells,), ())
     )
-    log_tails.ahead(half, half, cell, cell, cell)
+    log_tails.ahead(one, half, half, cell, cell, cell)

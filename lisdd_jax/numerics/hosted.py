@@ -34,6 +34,11 @@ def to_host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree) if is_known(tree) else tree
 
 
+def held(tree: Any) -> Any:
+    """The tree without derivatives; known values have none."""
+    return tree if namespace(*jax.tree.leaves(tree)) is np else lax.stop_gradient(tree)
+
+
 def repeat(num: int, step: Callable[[Any, State], State], state: State) -> State:
     """``state = step(k, state)`` for ``k = 0 .. num - 1``."""
     if namespace(jax.tree.leaves(state)[0]) is jnp:

@@ -32,6 +32,7 @@ def render(summary: Summary, problem: Problem, *, source: str = "") -> str:
     figures.check_available()
     curves = Curves(summary, problem)
     physics, missing = words.section_titles(summary)
+    basis = words.rows_of_physics(summary)
     title = f"{words.TITLES[summary.verdict]}: {summary.response}"
     body = "\n".join(
         part
@@ -43,7 +44,7 @@ def render(summary: Summary, problem: Problem, *, source: str = "") -> str:
             _section("Warnings", _items(summary.warnings)) if summary.warnings else "",
             _section("Reading the table", _items(summary.notes)) if summary.notes else "",
             _section(missing, _missing(summary)) if summary.regions else "",
-            _section(physics, _estimates(summary.physics, "Outside the regions", summary.degrees)),
+            _section(physics, _estimates(summary.physics, basis, summary.degrees)),
             _section("Residuals", _residuals(curves)),
             _section(f"Map over {summary.axis}", _map(curves)),
             _settings(summary),

@@ -54,7 +54,8 @@ def _asks_place(summary: Summary) -> bool:
 
 
 def _premise(summary: Summary) -> str:
-    return _PREMISES.get(summary.verdict, "") if _asks_place(summary) else ""
+    told = _asks_place(summary) and not summary.evidence.everywhere
+    return _PREMISES.get(summary.verdict, "") if told else ""
 
 
 def _found(summary: Summary) -> Iterator[str]:
@@ -62,7 +63,7 @@ def _found(summary: Summary) -> Iterator[str]:
     for region in summary.regions:
         yield _premise(summary) + _deviation(region, summary)
         yield from _onset(region)
-    if _asks_place(summary):
+    if _asks_place(summary) and not summary.evidence.everywhere:
         yield _premise(summary) + _place(summary)
     if len(summary.regions) > 1 and summary.shared:
         yield "the regions share one mechanism: held-out rows show no gain from one for each"
@@ -71,6 +72,10 @@ def _found(summary: Summary) -> Iterator[str]:
 def _certificate(summary: Summary) -> Iterator[str]:
     if summary.verdict in ("clean", "holds_nearly") and not summary.regions:
         # Without a region there is nothing to certify, whatever kept the test from running.
+        return
+    if summary.evidence.everywhere:
+        terms = " + ".join(summary.evidence.everywhere)
+        yield f"physics and {terms} are fitted together on all rows, with none left to certify it"
         return
     if summary.test.status >= FIRST_FAILURE:
         yield f"there is no certificate of the terms: {words.cause(summary.test.status)}"
@@ -163,10 +168,10 @@ def _everywhere(summary: Summary) -> Iterator[str]:
     acting = " + ".join(terms) if terms else "a curve of the axis, the physics and all terms"
     shown = (
         "predicts held-out rows as well as regions do"
-        if summary.regions
+        if summary.evidence.place_certified
         else "explains more than any change of the law in a part of them"
     )
-    yield f"{acting} on all rows {shown}"
+    yield f"on all rows {acting} {shown}"
 
 
 def _dependent(summary: Summary) -> Iterator[str]:

@@ -116,6 +116,12 @@ def section_titles(summary: Summary) -> tuple[str, str]:
     return physics, "What is missing" if certain else "What may be missing"
 
 
+def rows_of_physics(summary: Summary) -> str:
+    """Which rows the physics was estimated from."""
+    terms = " and ".join(summary.evidence.everywhere)
+    return f"On all rows, together with {terms}" if terms else "Outside the regions"
+
+
 def evidence(region: Region) -> str:
     """The p-value of a region, or its bound."""
     show = numbers.at_most if region.bound else numbers.probability

@@ -57,7 +57,8 @@ class Diagnosis:
         units of the response, noise taken off (default).
       rival: another law of the same form (default).
       everywhere: ``(L,)`` bool, terms that act on all rows rather than in a region, where the
-        verdict is NO_CLEAN_REGIME for them (default).
+        verdict is NO_CLEAN_REGIME for them (default). The physics is then fitted together with
+        them, and the first of ``regions`` is the whole axis.
       dependence: of the rows (default).
       outliers: ``(n,)`` bool, rows set aside as gross errors (default).
       row_noise: ``(n,)`` noise scales of the rows, beside those given, over that of their part of

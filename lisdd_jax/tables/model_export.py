@@ -24,15 +24,23 @@ def as_latex(model: Model, digits: int = 4) -> str:
       ProblemError: the model has no coefficients.
     """
     check_defined(model)
-    parts = [_latex_sum(model.physics, digits)]
+    everywhere = [part for part in model.corrections if _is_everywhere(part)]
+    plain = [*model.physics, *(term for part in everywhere for term in part.terms)]
+    parts = [_latex_sum(plain, digits)]
     axis = expressions.to_latex(source_of(model.axis))
     for correction in model.corrections:
+        if correction in everywhere:
+            continue
         condition = _latex_condition(correction, axis, digits)
         inside = _latex_sum(correction.terms, digits)
         parts.append(
             rf"\begin{{cases}} {inside} & {condition} \\ 0 & \text{{otherwise}} \end{{cases}}"
         )
     return f"{expressions.to_latex(source_of(model.response))} = {' + '.join(parts)}"
+
+
+def _is_everywhere(part: Correction) -> bool:
+    return math.isinf(part.lower) and math.isinf(part.upper)
 
 
 def _latex_sum(weighted: Sequence[WeightedTerm], digits: int) -> str:
@@ -51,8 +59,6 @@ def _product(number: float, source: Expression) -> Expression:
 
 def _latex_condition(part: Correction, axis: str, digits: int) -> str:
     low, high = (_latex_number(end, digits) for end in (part.lower, part.upper))
-    if math.isinf(part.lower) and math.isinf(part.upper):
-        return rf"\text{{all }} {axis}"
     if math.isinf(part.lower):
         return f"{axis} < {high}"
     return rf"{axis} \ge {low}" if math.isinf(part.upper) else rf"{low} \le {axis} < {high}"

@@ -132,7 +132,9 @@ def findings(**changes):
             map_rows=np.array([[20.0, 20, 20, 0], [20, 19, 5, 10], [20, 20, 12, 9], [0] * 4]),
         ),
         law=Physics(np.array([0.1, 0.2]), np.array([[0.04, 0.01], [0.01, 0.09]]), np.bool_(True)),
-        everywhere=Everywhere(np.bool_(False), np.bool_(False), np.int64(3), np.float64(0)),
+        everywhere=Everywhere(
+            np.bool_(False), np.bool_(False), np.int64(3), np.zeros(6), np.float64(0)
+        ),
         share=np.float64(0.4),
         map=Map(np.array([0.5, 1, 2, NAN]), np.array([1.0, 2, 3, NAN]), ratio, ratio, ratio),
         tests=(
@@ -147,6 +149,7 @@ def findings(**changes):
             np.array([-9.0, -4.7, NAN, -1.0]),
         ),
         supports=np.array([[[1, 4, 5], [3, 2, 5]], [[1, 4, 5], [3, 0, 5]], [[1, 4, 5], [3, 2, 5]]]),
+        acts=np.bool_(False),
         verdict=np.int32(Verdict.DISCREPANCY),
         status=np.int32(Status.OK),
     )
@@ -285,13 +288,17 @@ def test_evidence():
 
 def test_terms_that_act_everywhere():
     assert not assembled().everywhere.any()
-    wins = Everywhere(np.bool_(True), np.bool_(True), np.int64(3), np.float64(9))
+    wins = Everywhere(np.bool_(True), np.bool_(True), np.int64(3), np.zeros(6), np.float64(9))
     said = np.int32(Verdict.NO_CLEAN_REGIME)
-    assert assembled(everywhere=wins, verdict=said).everywhere.tolist() == [True, True, False]
+    acts = {"everywhere": wins, "acts": np.bool_(True)}
+    found = assembled(verdict=said, **acts)
+    assert found.everywhere.tolist() == [True, True, False]
+    # What held-out rows have tested are other regions.
+    assert found.test.status == Status.NOTHING_FLAGGED
+    assert not found.test.reject
+    assert not found.form.certified
     # Where the verdict is another, no term is said to act everywhere.
-    assert not assembled(everywhere=wins, verdict=np.int32(Verdict.CLEAN)).everywhere.any()
-    curve = wins._replace(named=np.bool_(False))
-    assert not assembled(everywhere=curve, verdict=said).everywhere.any()
+    assert not assembled(everywhere=wins, verdict=said).everywhere.any()
 
 
 def test_nothing_found():

@@ -71,7 +71,8 @@ def loops_everywhere(rows, chosen, num_ends):
         return error < local + price * further and shown
 
     supports = [[2, 3] + [4 + j for j in support] for support in SUPPORTS]
-    best = min(range(len(supports)), key=lambda i: predicted(rows, rows.columns, supports[i])[0])
+    errors = [predicted(rows, rows.columns, support)[0] for support in supports]
+    best = int(np.argmin(errors))
     limit = len(SUPPORTS[best]) * price
     named = rivals(*predicted(rows, rows.columns, supports[best]), limit, limit)
     wide = with_curves(rows)
@@ -79,7 +80,9 @@ def loops_everywhere(rows, chosen, num_ends):
         rivals(*predicted(rows, wide, list(range(num))), 4 * price, 0)
         for num in (LAYOUT.size + 1, wide.shape[1] - 1)
     ]
-    return named or any(curves), named, best
+    paid = VARIANCE * (2 + 2 * np.log(3) + np.log(len(rows.columns)))
+    told = np.argmin([e + paid * len(s) for e, s in zip(errors, SUPPORTS, strict=True)])
+    return named or any(curves), named, told
 
 
 def predicted(rows, columns, chosen):
@@ -103,7 +106,9 @@ def loops_without_regions(rows):
         - 3 * len(support)
         for support in SUPPORTS
     ]
-    return max(saved) > 0, np.argmax(saved), max(saved)
+    paid = 2 + 2 * np.log(3) + np.log(len(columns))
+    told = np.argmax([s - paid * len(k) for s, k in zip(saved, SUPPORTS, strict=True)])
+    return max(saved) > 0, told, max(saved)
 
 
 EVERYWHERE = {

@@ -38,6 +38,13 @@ def test_known_trees_come_to_the_host():
     assert found["b"][1] is None
 
 
+def test_held_trees_carry_no_derivative():
+    known = {"a": np.ones(2)}
+    assert hosted.held(known) is known
+    slopes = jax.jit(jax.grad(lambda x: jnp.sum(hosted.held((x, 2 * x))[1] + x)))(np.ones(2))
+    assert slopes.tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("num", [0, 1, 5])
 def test_repeat(num):
     def step(k, state):
