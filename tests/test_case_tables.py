@@ -105,12 +105,12 @@ class TestOutliers:
         assert (abs(after.arrays.coefficients - before.arrays.coefficients) < error).all()
 
     @slow
-    @pytest.mark.xfail(
-        strict=True, reason="three of the four last rows are dinosaurs: no row stands alone"
-    )
     def test_dinosaurs(self, found):
+        """Three rows side by side that are the heaviest: a place of their own, and no law's."""
         result = found("animals2")
         assert result.arrays.coefficients[1] == pytest.approx(0.752, abs=0.05)
+        assert result.verdict == "discrepancy"
+        assert result.regions["count"].item() == 3
 
 
 @slow

@@ -25,7 +25,7 @@ _TOLL = 1.5
 """Noise scales that a row of a run must lie off to speak for it: what a law that holds nearly is
 off by, or a slope within a cell, is less."""
 
-_FEWEST = 4
+_FEWEST = 3
 """Rows of the shortest run."""
 
 MOST_RUNS = 4
