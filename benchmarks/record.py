@@ -4,10 +4,11 @@
 
 Every line is a process of its own, so that its first answer and its peak of memory are its own:
 import to first answer, seconds of a call after that (median of turns), and the largest resident
-size. Processor seconds stand beside wall seconds, since other programs may slow the machine. Peers
-come first, on the same data: robustbase::ltsReg, partykit::lmtree and
-strucchange::breakpoints where Rscript has them, PySINDy's STLSQ, and compare_f_test of statsmodels.
-They answer part of the question each; a ratio is one of cost, not of merit.
+size, in brackets less what the process held with its data before the first call. Processor seconds
+stand beside wall seconds, since other programs may slow the machine. Peers come first, on the same
+data: robustbase::ltsReg, partykit::lmtree and strucchange::breakpoints where Rscript has them,
+PySINDy's STLSQ, and compare_f_test of statsmodels. They answer part of the question each; a ratio
+is one of cost, not of merit.
 """
 
 import argparse
@@ -136,7 +137,23 @@ def show(line: dict[str, Any]) -> None:
         return
     first = f"first {line['first_cpu']:6.1f} s, " if "first_cpu" in line else ""
     peak = f", {line['peak_mb']:5.0f} MB" if "peak_mb" in line else ""
+    peak += f" ({line['peak_mb'] - line['held_mb']:.0f})" if "held_mb" in line else ""
     print(f"{name:16s} {setting:55s} {first}then {1e3 * line['run_cpu']:9.3f} ms{peak}", flush=True)
+
+
+def show_ratios(lines: list[dict[str, Any]]) -> None:
+    """Processor time of the default method over that of the published one, setting by setting."""
+    names = ("num_rows", "num_terms", "batch", "precision")
+    times = {
+        (line["stage"], *(line[name] for name in names)): line["run_cpu"]
+        for line in lines
+        if "run_cpu" in line
+    }
+    for (stage, *setting), time in times.items():
+        published = times.get(("published", *setting))
+        if stage == "default" and published:
+            said = " ".join(f"{name} {value}" for name, value in zip(names, setting, strict=True))
+            print(f"default over published   {said:55s} {time / published:.2f}")
 
 
 def main() -> None:
@@ -163,6 +180,7 @@ def main() -> None:
         line = run_child(program, {**settings, "turns": options.turns})
         record["device"] = line.pop("device", record.get("device"))
         keep("lines", line)
+    show_ratios(record["lines"])
 
 
 if __name__ == "__main__":

@@ -40,6 +40,15 @@ def processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def resident_mb() -> float:
+    """Memory of this process now, where the system tells it; else NaN."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return float("nan")
+    return pages * resource.getpagesize() / 2**20
+
+
 def stage_of(name: str) -> Any:
     """A function of arrays by name, whose result holds a status and a number to keep."""
     import jax
@@ -91,6 +100,7 @@ def main() -> None:
         # One after the other keeps the rows of a data set in cache, which serves a CPU best.
         function = jax.jit(lambda parts: jax.lax.map(stage, parts))
         arrays = jax.device_put(arrays)
+    held_mb = resident_mb()
     found = jax.block_until_ready(function(arrays))
     first = {"first_cpu": processor_seconds(), "first_wall": time.monotonic() - STARTED}
     turns = []
@@ -109,6 +119,7 @@ def main() -> None:
                 "run_wall": wall,
                 "run_wall_spread": float(np.ptp([turn[1] for turn in turns])) / batch,
                 "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                "held_mb": held_mb,
                 "data_mb": sum(value.nbytes for value in arrays.values()) / 2**20,
                 "statuses": {int(k): int(n) for k, n in zip(statuses, counts, strict=True)},
                 "value": float(value[0]),

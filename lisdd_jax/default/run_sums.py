@@ -18,7 +18,7 @@ from lisdd_jax.default.sums import sum_products
 LONG = 1 << 13
 """Rows beyond which pieces are summed."""
 
-_PIECE = 1 << 9
+_PIECE = 1 << 10
 """Rows of a piece: few for its cut ends, and its products still many."""
 
 
