@@ -103,7 +103,9 @@ def _choose(gram: jax.Array, count: jax.Array) -> jax.Array:
         own = jnp.diagonal(left)[:-1]
         allowed = possible & ~chosen & (own > _DISTINCT * square) & (square > 0)
         gain = jnp.where(allowed, left[:-1, -1] ** 2 / jnp.where(allowed, own, 1.0), 0.0)
-        best = jnp.argmax(gain).astype(jnp.int32)
+        # Of equals the first, as the one regressor beside the prediction: rounding would decide.
+        least = (1 - tolerances.gram(gain.dtype)) * jnp.max(gain)
+        best = jnp.argmax(gain >= least).astype(jnp.int32)
         rest = jnp.maximum(left[-1, -1] - gain[best], 0.0)
         counts = gain[best] * count > _SIGNIFICANT**2 * rest
         row = left[best]

@@ -225,3 +225,15 @@ def test_of_a_column_with_two_values_the_function_that_varies_is_taken(seed):
     exponents = np.asarray(shape_of(table)[1].exponents)
     assert exponents[SECOND, 1] == 0
     assert 0.75 <= exponents[SECOND, 0] <= 1.25
+
+
+def test_of_equal_functions_the_first_is_named():
+    """As of the one regressor and the prediction, between which rounding would decide."""
+    rng = np.random.default_rng(0)
+    place = rng.normal(size=data.NUM)
+    logs = 0.75 * place + 0.5 * rng.normal(size=data.NUM)
+    functions = np.stack([place, np.abs(place), place + 1e-12 * logs, np.abs(place)])
+    both = np.concatenate([functions, logs[None]])
+    both = both - both.mean(1, keepdims=True)
+    found = jax.jit(noise_shape._choose)(both @ both.T, np.float64(data.NUM))
+    assert found.tolist() == [0.75, 0.0, 0.0, 0.0]
