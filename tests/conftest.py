@@ -102,6 +102,7 @@ _LINES = (
         "default/test_rows",
         "default/test_settling",
         "default/test_turns",
+        "default/test_whole_axis",
         "default/test_batches",
     ),
     ("test_derivatives",),
