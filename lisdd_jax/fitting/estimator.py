@@ -52,8 +52,8 @@ class DiscrepancyRegressor(RegressorMixin, BaseEstimator):
       fit_intercept: whether the physics has a constant.
       trusted: a condition on the rows where the law is vouched for (default method).
       config: settings, whose type chooses the method; ``lisdd_jax.Config()`` where None.
-      random_state: of random starts and splits: an integer, a ``numpy.random.RandomState``, or None
-        for another one each time.
+      random_state: of starts and splits of the published method; the default one draws nothing.
+        An integer, a ``numpy.random.RandomState``, or None for another one each time.
 
     Attributes:
       result_: the ``Result`` of the last fit: verdict, regions, terms, report, figures. Functions
