@@ -134,22 +134,16 @@ def conclude(
     verdict = judging.judge(task, exact, stands, form, explained.everywhere, rival, size)
     acts = explained.everywhere.named & (verdict == int(Verdict.NO_CLEAN_REGIME))
     joint = _fit_jointly(task, explained.everywhere)
-    theta, determined, variance = (
-        namespace(acts).where(acts, *both)
-        for both in (
-            (joint.theta, law.theta),
-            (joint.determined, law.determined),
-            (joint.variance, survey.variance),
-        )
-    )
+    law = whole_axis.law_of_all_rows(joint, law, acts)
+    variance = namespace(acts).where(acts, joint.variance, survey.variance)
     mapped = outcome.map_cells(
-        final.map_all, final.map_law, final.map_rows[:, 1], theta, floor, task.layout
+        final.map_all, final.map_law, final.map_rows[:, 1], law.theta, floor, task.layout
     )
     on_map = (mapped.misfit, mapped.own_noise, mapped.louder)
     on_all, *tails = log_tails(joint.test, *explained.tests, *on_map)
     status = first_failure(
         to_host(before),
-        status_if(~determined, Status.NO_CLEAN_CELLS),
+        status_if(~law.determined, Status.NO_CLEAN_CELLS),
         status_if(variance <= 4 * floor, Status.EXACT_FIT),
         status_if(~task.repeats, Status.ITERATION_LIMIT),
     )

@@ -124,7 +124,6 @@ class Physics(NamedTuple):
       theta: ``(p,)`` in the frame.
       covariance: ``(p, p)``.
       determined: bool.
-      num_rows: rows that it was fitted on.
     """
 
     theta: Any

@@ -11,6 +11,7 @@ import numpy as np
 from lisdd_jax.default.findings import Findings
 from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.outcome import Terms
+from lisdd_jax.default.physics import Physics
 from lisdd_jax.numerics import small_systems, tolerances
 from lisdd_jax.numerics.hosted import contract, held, namespace
 from lisdd_jax.statistics.f_tests import FRatio, f_ratio
@@ -94,6 +95,14 @@ def fit_jointly(
     )
 
 
+def law_of_all_rows(joint: JointFit, law: Physics, acts: Any) -> Physics:
+    """The physics of the joint fit where terms act on all rows, else ``law``."""
+    xp = namespace(acts)
+    return Physics(
+        *(xp.where(acts, getattr(joint, name), part) for name, part in law._asdict().items())
+    )
+
+
 def spread_over_axis(found: Findings, joint: JointFit, log_p: Any, num_rows: Any) -> Findings:
     """What was found, with the whole axis as the one region where terms act on all rows.
 
@@ -101,13 +110,13 @@ def spread_over_axis(found: Findings, joint: JointFit, log_p: Any, num_rows: Any
     no ends. Else nothing changes. Evidence and held-out errors carry no derivatives.
 
     Args:
-      found: law, regions and what they rest on.
+      found: regions and what they rest on; its law and noise are those of all rows already.
       joint: physics and terms of all rows, and ``log_p`` the log of the p-value of its test.
       num_rows: in use.
     """
     xp, acts = namespace(found.variance), found.acts
     first = np.arange(len(found.gains)) == 0
-    settled, form, law, rows = found.settled, found.form, found.law, found.final.map_rows
+    settled, form, rows = found.settled, found.form, found.final.map_rows
 
     def pick(value: Any, other: Any) -> Any:
         return xp.where(acts, xp.asarray(value, other.dtype), other)
@@ -146,8 +155,5 @@ def spread_over_axis(found: Findings, joint: JointFit, log_p: Any, num_rows: Any
         ),
         final=found.final._replace(
             map_rows=pick(xp.concatenate([rows[:, :3], rows[:, :1]], 1), rows)
-        ),
-        law=law._replace(
-            theta=pick(joint.theta, law.theta), covariance=pick(joint.covariance, law.covariance)
         ),
     )

@@ -1,5 +1,6 @@
 """A fitted model as a formula: in LaTeX, and for SymPy."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -24,13 +25,11 @@ def as_latex(model: Model, digits: int = 4) -> str:
       ProblemError: the model has no coefficients.
     """
     check_defined(model)
-    everywhere = [part for part in model.corrections if _is_everywhere(part)]
-    plain = [*model.physics, *(term for part in everywhere for term in part.terms)]
+    everywhere = [part.terms for part in model.corrections if _is_everywhere(part)]
+    plain = [*model.physics, *itertools.chain(*everywhere)]
     parts = [_latex_sum(plain, digits)]
     axis = expressions.to_latex(source_of(model.axis))
-    for correction in model.corrections:
-        if correction in everywhere:
-            continue
+    for correction in itertools.filterfalse(_is_everywhere, model.corrections):
         condition = _latex_condition(correction, axis, digits)
         inside = _latex_sum(correction.terms, digits)
         parts.append(

@@ -90,6 +90,15 @@ def test_nothing_changes_where_nothing_acts():
     jax.tree.map(np.testing.assert_array_equal, found, before)
 
 
+def test_the_law_is_that_of_all_rows_where_terms_act():
+    fitted, _ = joint()
+    law = findings().law
+    for acts, expected in ((True, fitted), (False, law)):
+        found = whole_axis.law_of_all_rows(fitted, law, np.bool_(acts))
+        for name, part in found._asdict().items():
+            np.testing.assert_array_equal(part, getattr(expected, name))
+
+
 def test_the_whole_axis_is_the_region():
     everywhere = findings().everywhere._replace(support=np.int64(1), errors=np.arange(6.0))
     fitted, log_p = joint()
@@ -104,7 +113,6 @@ def test_the_whole_axis_is_the_region():
     assert found.form.support[0] == 1
     np.testing.assert_array_equal(found.form.errors[0], np.arange(6.0))
     assert np.flatnonzero(found.form.equivalent[0]).tolist() == [1]
-    np.testing.assert_array_equal(found.law.theta, fitted.theta)
     np.testing.assert_array_equal(found.terms.coefficients[0], fitted.coefficients)
     np.testing.assert_array_equal(found.final.map_rows[:, 3], found.final.map_rows[:, 0])
 
