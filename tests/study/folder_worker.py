@@ -1,12 +1,12 @@
-"""A process that opens a folder as a study, for the tests of races and of denied folders.
+"""A process that opens folders as studies, for the tests of races.
 
-Usage: ``folder_worker.py FOLDER NAME RESUME [GATE]``; with a gate it waits for that file to appear,
-so that several processes start at one moment.
+It says READY when its program is compiled. Each line of its input is a JSON list of a folder, a
+name and whether to resume; it is answered by one line, as soon as it comes, so that processes that
+are given theirs together meet in the folder.
 """
 
-import os
+import json
 import sys
-import time
 import warnings
 
 import jax
@@ -14,31 +14,28 @@ from small_studies import KEY, evaluate_mean, simulate_mean
 
 from lisdd_jax.study.engine import run_study
 
+OPTIONS = {"grid": {"mu": [0.0, 1.0]}, "num_replications": 30, "key": KEY, "chunk_size": 5}
 
-def main(folder, name, resume, gate=None):
-    options = {"grid": {"mu": [0.0, 1.0]}, "num_replications": 30, "key": KEY, "chunk_size": 5}
-    # Compiled before the race, so that the processes meet in the folder.
-    run_study(simulate_mean, evaluate_mean, **options)
-    if gate is not None:
-        print("READY", flush=True)
-        while not os.path.exists(gate):
-            time.sleep(0.0005)
+
+def open_folder(folder, name, resume):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             result = run_study(
-                simulate_mean,
-                evaluate_mean,
-                **options,
-                out_dir=folder,
-                name=name,
-                resume=resume == "resume",
+                simulate_mean, evaluate_mean, **OPTIONS, out_dir=folder, name=name, resume=resume
             )
-        print("MEANS", result.mean("mean").tolist(), flush=True)
+        return f"MEANS {result.mean('mean').tolist()}"
     except ValueError as error:
-        print("REFUSED", error, flush=True)
+        return f"REFUSED {error}"
+
+
+def main():
+    run_study(simulate_mean, evaluate_mean, **OPTIONS)
+    print("READY", flush=True)
+    for line in sys.stdin:
+        print(open_folder(*json.loads(line)), flush=True)
 
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
-    main(*sys.argv[1:])
+    main()

@@ -9,12 +9,9 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-import study_worker
 from small_studies import run_mean, run_worker
 
 from lisdd_jax.study.engine import StudyFolderError, read_study
-
-WORKER = Path(__file__).with_name("folder_worker.py")
 
 
 @pytest.fixture(scope="module")
@@ -176,11 +173,6 @@ class TestDamage:
                 run_mean(out_dir=out_dir)
 
 
-def means():
-    """What a worker prints that ran the whole study."""
-    return f"MEANS {run_mean().mean('mean').tolist()}\n"
-
-
 def make_obstacle(path, shape):
     if shape == "folder":
         path.mkdir()
@@ -259,42 +251,3 @@ try:
 except ValueError as error:
     print(error)
 """
-
-
-class TestRaces:
-    """Several processes open an empty folder at the same moment."""
-
-    def race(self, tmp_path, names, resume):
-        gate, out = tmp_path / "gate", tmp_path / "out"
-        workers = [
-            subprocess.Popen(
-                [sys.executable, str(WORKER), str(out), name, resume, str(gate)],
-                stdout=subprocess.PIPE,
-                text=True,
-                cwd=WORKER.parent,
-            )
-            for name in names
-        ]
-        for worker in workers:
-            assert worker.stdout.readline() == "READY\n"
-        gate.touch()
-        return [worker.communicate(timeout=120)[0] for worker in workers]
-
-    def test_of_two_studies_one_wins_and_the_other_is_told(self, tmp_path):
-        printed = sorted(self.race(tmp_path, ["first", "second"], "resume"))
-        assert printed[0] == means()
-        assert "is the folder of another study, with other settings: name was" in printed[1]
-        assert study_worker.numbers(read_study(tmp_path / "out")) == study_worker.numbers(
-            run_mean()
-        )
-
-    def test_the_same_study_twice_goes_on_together(self, tmp_path):
-        assert self.race(tmp_path, ["same", "same"], "resume") == [means()] * 2
-        assert study_worker.numbers(read_study(tmp_path / "out")) == study_worker.numbers(
-            run_mean()
-        )
-
-    def test_the_same_study_twice_without_resume(self, tmp_path):
-        printed = sorted(self.race(tmp_path, ["same", "same"], "new"))
-        assert printed[0] == means()
-        assert "already holds this study; pass resume=True" in printed[1]
