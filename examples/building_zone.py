@@ -65,7 +65,7 @@ def forecast(rate, time, forcing, initial, ends):
 
 @partial(jax.jit, static_argnums=0)
 def forecast_days(rate, parameters, days, initial, forcings, ends):
-    """Forecasts of several days; rates that differ in their parameters alone share a program."""
+    """Forecasts of several days; rates that differ in their parameters share a program."""
     one = partial(forecast, partial(rate, parameters))
     return jax.vmap(one, (0, 0, 0, None))(days, forcings, initial, ends)
 
@@ -109,10 +109,17 @@ def main():
     )
     uncorrected = jnp.linalg.lstsq(physics, rows.response)[0]
     corrected = jnp.linalg.lstsq(rows.columns, rows.response)[0]
-    rates = {
-        "uncorrected": (linear, jnp.append(uncorrected, jnp.zeros(terms.shape[1]))),
-        "corrected everywhere": (linear, corrected),
-        "corrected in the band": (partial(model.apply, temperature=0.0), parameters),
+
+    def rate(parts, inputs):
+        """A linear model and a corrected one, of which either may be zero."""
+        everywhere, in_band = parts
+        return linear(everywhere, inputs) + model.apply(in_band, inputs, temperature=0.0)
+
+    nowhere = jax.tree.map(jnp.zeros_like, parameters)
+    fits = {
+        "uncorrected": (jnp.append(uncorrected, jnp.zeros(terms.shape[1])), nowhere),
+        "corrected everywhere": (corrected, nowhere),
+        "corrected in the band": (jnp.zeros_like(corrected), parameters),
     }
 
     print(f"{Verdict(int(found.verdict)).name} (p = 1e{found.test.log_p_value / jnp.log(10):.0f})")
@@ -124,7 +131,7 @@ def main():
     days, forcings = by_day(time), [by_day(part) for part in forcing]
     ends = jnp.concatenate([parameters.lower, parameters.upper])
     errors = {}
-    for name, (rate, fitted) in rates.items():
+    for name, fitted in fits.items():
         forecasts = forecast_days(rate, fitted, days, by_day(measured)[:, 0], forcings, ends)
         raise_if_failed(forecasts)
         error = forecasts.states - by_day(zone)
