@@ -149,16 +149,15 @@ def _diagnose_nonlinear(
     start = robust_start(key_start, frozen, lax.stop_gradient(flat), num_starts, max_iterations)
     unit = frozen.standard_errors(start.theta)
 
-    def refit(scaled: jax.Array) -> jax.Array:
-        return problem.refit_on_clean_cells(scaled * unit) / unit
+    def refit(scaled: jax.Array) -> tuple[jax.Array, None]:
+        return frozen.refit_on_clean_cells(scaled * unit) / unit, None
 
-    def update(scaled: jax.Array) -> jax.Array:
+    def update(scaled: jax.Array) -> tuple[jax.Array, Diagnosis]:
         found = problem.diagnose(key_run, scaled * unit)
-        return jnp.where(is_failure(found.status), scaled, found.coefficients / unit)
+        return jnp.where(is_failure(found.status), scaled, found.coefficients / unit), found
 
-    near = implicit.fixed_point(refit, start.theta / unit, max_iterations).solution
-    fixed = implicit.fixed_point(update, near, max_iterations)
-    found = problem.diagnose(key_run, fixed.solution * unit)
+    near = implicit.fixed_point(refit, start.theta / unit, max_iterations)[0].solution
+    fixed, found = implicit.fixed_point(update, near, max_iterations)
     status = _outcome(problem, fixed.solution * unit, found.status, start, ~fixed.converged)
     found = _withhold(found, status != Status.NOT_CONVERGED, status)
     return NonlinearDiagnosis(
@@ -166,7 +165,7 @@ def _diagnose_nonlinear(
         diagnosis=found,
         objective=start.objective,
         num_agreeing=start.num_agreeing,
-        num_iterations=fixed.num_iterations + 1,
+        num_iterations=fixed.num_iterations,
         status=status,
     )
 
