@@ -85,39 +85,47 @@ def test_two_devices_give_the_same_bits(expected):
     assert out["RESULT"] == [expected] * 3
 
 
-def test_two_processes_give_the_same_bits(expected, expected_longer, tmp_path):
-    folder = str(tmp_path / "study")
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A folder, and what two processes say that run studies together: the last one fails on one."""
+    folder = tmp_path_factory.mktemp("pair")
+    kept = {"out_dir": str(folder / "study")}
     runs = [
         {},
-        {"out_dir": folder},
-        {"out_dir": folder},
-        {"out_dir": folder, "resume": True, "num_replications": 75},
+        kept,
+        kept,
+        {**kept, "resume": True, "num_replications": 75},
         {"share": [0, 2]},
+        {"on_host": True, "quantiles": (), "out_dir": str(folder / "failed")},
     ]
-    port = free_port()
-    workers = [start(runs, processes=2, process=i, port=port) for i in range(2)]
-    for out in [finish(worker) for worker in workers]:
-        # Every process holds the whole result, and the refusal of the first stops both.
-        assert out["RESULT"] == [expected, expected, expected_longer]
-        refused, share = out["ERROR"]
-        assert "already holds this study" in refused
-        assert "share must be None" in share
-    assert study_worker.numbers(read_study(folder, quantiles=(0.1, 0.5))) == expected_longer
-
-
-def test_a_failure_on_one_process_stops_both_in_words(tmp_path):
-    runs = [{"on_host": True, "quantiles": (), "out_dir": str(tmp_path / "study")}]
     port = free_port()
     workers = [
         start(runs, processes=2, process=i, port=port, variables={"HOST_FAILS": "1"} if i else {})
         for i in range(2)
     ]
-    sound, failed = (finish(worker)["ERROR"] for worker in workers)
-    assert failed[0].startswith("replication ")
-    assert failed[0].endswith("failed: RuntimeError: the licence is gone")
-    assert sound[0] == f"process 1: {failed[0]}"
+    return folder, [finish(worker) for worker in workers]
+
+
+def test_two_processes_give_the_same_bits(expected, expected_longer, pair):
+    folder, said = pair
+    for out in said:
+        # Every process holds the whole result, and the refusal of the first stops both.
+        assert out["RESULT"] == [expected, expected, expected_longer]
+        refused, share, _ = out["ERROR"]
+        assert "already holds this study" in refused
+        assert "share must be None" in share
+    stored = read_study(folder / "study", quantiles=(0.1, 0.5))
+    assert study_worker.numbers(stored) == expected_longer
+
+
+def test_a_failure_on_one_process_stops_both_in_words(pair):
+    folder, said = pair
+    sound, failed = (out["ERROR"][-1] for out in said)
+    assert failed.startswith("replication ")
+    assert failed.endswith("failed: RuntimeError: the licence is gone")
+    assert sound == f"process 1: {failed}"
     # What the sound process has done is on the disk.
-    done = read_study(tmp_path / "study")
+    done = read_study(folder / "failed")
     assert sum(cell.num_replications for cell in done.cells) == 180
 
 
