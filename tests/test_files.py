@@ -60,13 +60,14 @@ def test_of_several_writers_one_creates_the_file(tmp_path, monkeypatch, links):
     assert list(tmp_path.iterdir()) == [path]
 
 
+# The module alone, without the package, which imports JAX.
 WRITER = """
-import sys
+import runpy, sys
 from pathlib import Path
-from lisdd_jax import files
+write_whole = runpy.run_path(sys.argv[2])["write_whole"]
 while True:
     for letter in b"ab":
-        files.write_whole(Path(sys.argv[1]), bytes([letter]) * 200_000)
+        write_whole(Path(sys.argv[1]), bytes([letter]) * 200_000)
         print("written", flush=True)
 """
 
@@ -74,9 +75,8 @@ while True:
 def test_a_killed_writer_leaves_a_whole_file(tmp_path):
     path = tmp_path / "chunk"
     for _ in range(5):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
-        )
+        words = [sys.executable, "-c", WRITER, str(path), files.__file__]
+        writer = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         writer.stdout.readline()
         writer.kill()
         writer.wait()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from small_studies import run_mean, run_worker
 
+from lisdd_jax import files
 from lisdd_jax.study.engine import StudyFolderError, read_study
 
 
@@ -183,7 +184,8 @@ def make_obstacle(path, shape):
 class TestTemporaryFiles:
     def test_of_dead_processes_are_swept_and_of_living_ones_are_not(self, tmp_path):
         run_mean(out_dir=tmp_path, num_replications=2)
-        dead = subprocess.run([sys.executable, "-c", LEAVE_A_PART, str(tmp_path)], check=False)
+        words = [sys.executable, "-c", LEAVE_A_PART, str(tmp_path), files.__file__]
+        dead = subprocess.run(words, check=False)
         assert dead.returncode == -signal.SIGKILL
         (left,) = tmp_path.glob(".lisdd-*.part")
         machine = left.name.split("-")[1]
@@ -229,10 +231,10 @@ class TestTemporaryFiles:
 
 
 LEAVE_A_PART = """
-import os, signal, sys
-from lisdd_jax import files
+import os, runpy, signal, sys
+write_whole = runpy.run_path(sys.argv[2])["write_whole"]
 os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-files.write_whole(os.path.join(sys.argv[1], "some"), b"content")
+write_whole(os.path.join(sys.argv[1], "some"), b"content")
 """
 
 WITH_SMALL_FILES = """
