@@ -31,8 +31,8 @@ def design(inputs):
 
 
 def library(inputs):
-    x = inputs[0]
-    return jnp.stack([x**2, x**3, x * abs(x), jnp.sin(x)], axis=1)
+    x, v = inputs[:2]
+    return jnp.stack([x**2, x**3, x * abs(x), jnp.sin(x), v**2, x * v], axis=1)
 
 
 def network(key, sizes):

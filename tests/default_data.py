@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-NUM_ROWS = 2048
+# The shape of examples/neural_hybrid.py, whose programs are then those of these data.
+NUM_ROWS = 3000
 NUM_TERMS = 6
 
 
