@@ -62,8 +62,10 @@ _WORDS = {
         "read the coefficients as exact; no test that divides by the scale is available",
     ),
     Status.NOTHING_FLAGGED: _Words(
-        "no cell was flagged, so there is no region and no term to test",
-        "read the physics as adequate at this level, or use more rows or fewer cells",
+        "no cell was flagged, or terms act on all rows, so there is no region whose terms could be"
+        " tested",
+        "read the physics as adequate at this level unless the verdict says more, or use more rows"
+        " or fewer cells",
     ),
     Status.RANK_DEFICIENT_TERMS: _Words(
         "some candidate terms are zero, constant multiples of others, or lie in the span of the"

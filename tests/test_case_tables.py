@@ -164,7 +164,7 @@ class TestPlaces:
         assert exact.lower == pytest.approx(1990.5, abs=1.0)
 
     @pytest.mark.xfail(
-        strict=True, reason="the onset is gradual, 1.3 to 3.6: the end is given as 2.1 to 2.8"
+        strict=True, reason="the onset is gradual, 1.3 to 3.6: the end is given as 2.10 to 2.85"
     )
     def test_oxygen_that_squids_need(self, found):
         assert holds(ends(found("squid_pcrit"))[0], 2.86)

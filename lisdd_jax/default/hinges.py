@@ -45,11 +45,14 @@ class EndRows(NamedTuple):
 class EndProfiles(NamedTuple):
     """What hinges and jumps leave beside every end: starts, then stops; ``P`` places, ``W`` widths.
 
+    Of the rows up to the neighbours, then of those up to the middle of a region that has two ends:
+    it may rise and fall.
+
     Attributes:
-      hinges: ``(2, R, P, W)`` residual sums of a line and a hinge.
-      jumps: ``(2, R, P)`` of two separate lines.
-      corrected: ``(2, R)`` of the corrections.
-      num_rows: ``(2, R)`` weights of the rows, at least 1.
+      hinges: ``(2, 2, R, P, W)`` residual sums of a line and a hinge.
+      jumps: ``(2, 2, R, P)`` of two separate lines.
+      corrected: ``(2, 2, R)`` of the corrections.
+      num_rows: ``(2, 2, R)`` weights of the rows, at least 1.
       place: ``(2, R, P)`` tried, on the axis.
       width: ``(2, R, W)`` half widths tried, on the axis.
     """
@@ -63,14 +66,15 @@ class EndProfiles(NamedTuple):
 
 
 class _Beside(NamedTuple):
-    """Rows beside every end, and their working axis ``t = (z - middle) / span``, each ``(2, R)``.
+    """Rows beside every end, and their working axis ``t = (z - middle) / span``.
 
     Each end has an axis of its own: on one for all a hinge far from its middle would cancel, and in
     single precision leave less than nothing.
 
     Attributes:
-      first, last: int32, first row and the one after the last.
-      middle, span: of the axis there.
+      first, last: ``(2, 2, R)`` int32, first row and the one after the last: of starts and of
+        stops, of all rows up to the neighbours and of those up to the middle of the region.
+      middle, span: ``(2, R)`` of the axis, over all.
     """
 
     first: jax.Array
@@ -91,7 +95,7 @@ class _Beside(NamedTuple):
         row = jnp.arange(axis.shape[0], dtype=jnp.int32)
         work = jnp.zeros_like(axis)
         for r in range(len(present)):
-            own = (row >= self.first[r]) & (row < self.last[r]) & present[r]
+            own = (row >= self.first[0, r]) & (row < self.last[0, r]) & present[r]
             work = jnp.where(own, (axis - self.middle[r]) / self.span[r], work)
         return work
 
@@ -100,10 +104,10 @@ class _Grid(NamedTuple):
     """Hinges tried beside every end, ``P`` places and ``W`` half widths, in the working axis.
 
     Attributes:
-      place: ``(2, R, P, 1)``.
-      width: ``(2, R, 1, W)``.
-      sign: ``(2, 1, 1, 1)``, 1 where the hinge rises to the right (starts).
-      start, end: ``(2, R, P, W)`` int32, rows beside the end.
+      place: ``(2, 1, R, P, 1)``.
+      width: ``(2, 1, R, 1, W)``.
+      sign: ``(2, 1, 1, 1, 1)``, 1 where the hinge rises to the right (starts).
+      start, end: ``(2, 2, R, P, W)`` int32, rows beside the end.
       bend, straight: the same, first row of the bend and the first after it.
     """
 
@@ -122,10 +126,17 @@ def _beside(axis: jax.Array, spans: Spans, placed: Placed, num_rows: jax.Array) 
     before = jnp.concatenate([zero, placed.stop[:-1]])
     following = jnp.where(spans.present[1:], placed.start[1:], num_rows)
     after = jnp.concatenate([following, num_rows[None]])
-    first = jnp.stack([before, placed.start]).astype(jnp.int32)
-    last = jnp.maximum(jnp.stack([placed.stop, after]).astype(jnp.int32), first)
+    inner = (placed.start > 0) & (placed.stop < num_rows)
+    half = (placed.start + placed.stop) // 2
+    # Starts, then stops, each as far as the neighbour, then to the middle of the region.
+    first = [[before, before], [placed.start, jnp.where(inner, half, placed.start)]]
+    last = [[placed.stop, jnp.where(inner, half, placed.stop)], [after, after]]
+    first, last = (
+        jnp.stack([jnp.stack(s) for s in rows]).astype(jnp.int32) for rows in (first, last)
+    )
+    last = jnp.maximum(last, first)
     most = axis.shape[0] - 1
-    low, high = (axis[jnp.clip(row, 0, most)] for row in (first, last - 1))
+    low, high = (axis[jnp.clip(row[:, 0], 0, most)] for row in (first, last - 1))
     span = jnp.maximum(high - low, jnp.finfo(axis.dtype).tiny)
     span = jnp.where(high > low, span, 1.0)
     return _Beside(first, last, 0.5 * low + 0.5 * high, span)
@@ -159,18 +170,20 @@ def _grid_of(axis: jax.Array, beside: _Beside, spans: Spans) -> tuple[_Grid, jax
     length = jnp.where(high > low, high - low, 1.0)
     share = jnp.linspace(-0.5, 0.5, _NUM_PLACES).astype(dtype)
     place = (0.5 * low + 0.5 * high)[:, None] + length[:, None] * share[None]
-    place = jnp.broadcast_to(place[None, ..., None], (*beside.first.shape, _NUM_PLACES, 1))
+    ends = beside.middle.shape
+    place = jnp.broadcast_to(place[None, ..., None], (*ends, _NUM_PLACES, 1))
     width = length[:, None] * jnp.asarray(_SOFTNESS, dtype)[None]
-    width = jnp.broadcast_to(width[None, :, None], (*beside.first.shape, 1, len(_SOFTNESS)))
+    width = jnp.broadcast_to(width[None, :, None], (*ends, 1, len(_SOFTNESS)))
     shape = (*beside.first.shape, _NUM_PLACES, len(_SOFTNESS))
     start, end = (
         jnp.broadcast_to(edge[..., None, None], shape) for edge in (beside.first, beside.last)
     )
     edges = jnp.stack([place - width, place + width])
     found = jnp.searchsorted(axis, edges.reshape(-1)).reshape(edges.shape).astype(jnp.int32)
-    bend, straight = jnp.clip(found, start[None], end[None])
-    sign = jnp.array([1.0, -1.0], dtype)[:, None, None, None]
+    bend, straight = jnp.clip(found[:, :, None], start[None], end[None])
+    sign = jnp.array([1.0, -1.0], dtype)[:, None, None, None, None]
     work = beside.to_work(place), width / beside.span[..., None, None]
+    work = (part[:, None] for part in work)
     return _Grid(*work, sign, start, end, bend, straight), place[..., 0]
 
 
@@ -187,7 +200,7 @@ def _energy(weights: jax.Array, sums: jax.Array) -> jax.Array:
 
 
 def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
-    """Residual sums ``(R, P, W)`` of a line and a hinge, of starts or of stops."""
+    """Residual sums ``(2, R, P, W)`` of a line and a hinge, of starts or of stops."""
     shape = grid.start.shape
     forward = jnp.broadcast_to(grid.sign > 0, shape)
     beyond = (
@@ -224,7 +237,7 @@ def _kink_left(grid: _Grid, sums: jax.Array) -> jax.Array:
 
 
 def _jump_left(grid: _Grid, sums: jax.Array) -> jax.Array:
-    """Residual sums ``(R, P)`` of two separate lines, parted at the places."""
+    """Residual sums ``(2, R, P)`` of two separate lines, parted at the places."""
     start, cut, end = (part[..., 0] for part in (grid.start, grid.bend, grid.end))
     middle = sums[:, cut]
     both = jnp.stack([middle - sums[:, start], sums[:, end] - middle], axis=1)
@@ -251,5 +264,6 @@ def profile_ends(rows: EndRows, spans: Spans, placed: Placed) -> EndProfiles:
 
     # One after the other: sums over all rows of a long table are what needs most memory.
     hinges, jumps, whole = lax.map(side, (grid, beside))
-    width = grid.width[:, :, 0] * beside.span[..., None]
-    return EndProfiles(hinges, jumps, whole[:, 9], jnp.maximum(whole[:, 0], 1.0), places, width)
+    width = grid.width[:, 0, :, 0] * beside.span[..., None]
+    sums = (hinges, jumps, whole[:, 9], jnp.maximum(whole[:, 0], 1.0))
+    return EndProfiles(*(jnp.moveaxis(part, 1, 0) for part in sums), places, width)

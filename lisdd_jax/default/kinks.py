@@ -39,6 +39,8 @@ class Kinks(NamedTuple):
         correction, describe the rows better, though not by what a kink is granted, it holds the
         places of their jump, or the end of the correction, too.
       softness: half width over which the correction bends; 0 for a sharp kink.
+      possible: ``(2, R, 2)`` what the interval of an end must hold as well, of a kink that the rows
+        up to the middle of the region do not exclude, sharp or soft; NaN where they do.
     """
 
     is_kink: jax.Array
@@ -46,23 +48,42 @@ class Kinks(NamedTuple):
     lower: jax.Array
     upper: jax.Array
     softness: jax.Array
+    possible: jax.Array
 
 
 def _noise_of(profiles: EndProfiles, inflation: jax.Array) -> jax.Array:
-    """Variance ``(2, R)`` of what the better of a kink and a jump leaves."""
+    """Variance ``(2, 2, R)`` of what the better of a kink and a jump leaves."""
     best = jnp.minimum(jnp.min(profiles.hinges, (-2, -1)), jnp.min(profiles.jumps, -1))
     variance = best / jnp.maximum(profiles.num_rows - 5, 1) * inflation
     return jnp.maximum(variance, jnp.finfo(variance.dtype).tiny)
 
 
-def _serves(profiles: EndProfiles, height: jax.Array, variance: jax.Array) -> jax.Array:
-    """Whether a kink describes the rows beside an end best, ``(2, R)``."""
+def _serves(
+    profiles: EndProfiles, height: jax.Array, variance: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Whether a kink describes the rows beside an end best, and whether those up to the middle of
+    the region allow one, each ``(2, R)``."""
     price = variance * jnp.log(profiles.num_rows)
     further = jnp.where(height < _VANISHING, 1.0, jnp.where(height > _LEVEL, -1.0, 0.0))
-    by_terms = profiles.corrected + further * _FURTHER * price
+    granted = further[None] * _FURTHER * price
     # Schwarz: a jump has one parameter more, and a kink is what most laws end with.
-    rival = jnp.minimum(jnp.min(profiles.jumps, -1), by_terms)
-    return jnp.min(profiles.hinges, (-2, -1)) <= rival + price
+    least = jnp.min(profiles.hinges, (-2, -1)) - price
+    jump, corrected = jnp.min(profiles.jumps, -1), profiles.corrected
+    serves = least <= jnp.minimum(jump, corrected + granted)
+    possible = least <= jnp.minimum(jump, corrected) + _KINK_95 * variance
+    return serves[0], possible[1]
+
+
+def _near(left: jax.Array, quantile: float, variance: jax.Array) -> jax.Array:
+    """Places at which a profile is within a quantile of its least value."""
+    return left <= jnp.min(left, -1, keepdims=True) + quantile * variance[..., None]
+
+
+def _limits(likely: jax.Array, places: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The first and the last of the ``likely`` places, and one step beyond."""
+    step = jnp.abs(places[..., 1] - places[..., 0])
+    lower = jnp.min(jnp.where(likely, places, jnp.inf), -1) - step
+    return lower, jnp.max(jnp.where(likely, places, -jnp.inf), -1) + step
 
 
 def _interval(
@@ -70,21 +91,22 @@ def _interval(
 ) -> tuple[jax.Array, jax.Array]:
     """Lower and upper limits ``(2, R)`` of the places, with the ``end`` of a correction that serves
     better."""
-    profile = jnp.min(profiles.hinges, -1)
-    best, jump = jnp.min(profile, -1), jnp.min(profiles.jumps, -1)
-
-    def near(left: jax.Array, least: jax.Array, quantile: float) -> jax.Array:
-        return left <= (least + quantile * variance)[..., None]
-
-    jumps_better = jump + _DOUBT * variance < best
-    also = near(profiles.jumps, jump, JUMP_95) & jumps_better[..., None]
-    likely = near(profile, best, _KINK_95) | also
-    places = profiles.place
-    step = jnp.abs(places[..., 1] - places[..., 0])
-    end = jnp.where(profiles.corrected + _DOUBT * variance < best, end, jnp.nan)
-    lower = jnp.min(jnp.where(likely, places, jnp.inf), -1) - step
-    upper = jnp.max(jnp.where(likely, places, -jnp.inf), -1) + step
+    profile, jumps = jnp.min(profiles.hinges[0], -1), profiles.jumps[0]
+    best, doubt = jnp.min(profile, -1), _DOUBT * variance
+    jumps_better = jnp.min(jumps, -1) + doubt < best
+    also = _near(jumps, JUMP_95, variance) & jumps_better[..., None]
+    lower, upper = _limits(_near(profile, _KINK_95, variance) | also, profiles.place)
+    end = jnp.where(profiles.corrected[0] + doubt < best, end, jnp.nan)
     return jnp.fmin(lower, end), jnp.fmax(upper, end)
+
+
+def _possible(profiles: EndProfiles, variance: jax.Array, allowed: jax.Array) -> jax.Array:
+    """Limits ``(2, R, 2)`` of kinks, and of sharp ones alone: corrections have sharp ends."""
+    hinges = profiles.hinges[1]
+    ways = jnp.min(hinges, -1), hinges[..., 0]
+    soft, sharp = (_near(way, _KINK_95, variance) for way in ways)
+    limits = jnp.stack(_limits(soft | sharp, profiles.place), -1)
+    return jnp.where(allowed[..., None], limits, jnp.nan)
 
 
 def fit_kinks(
@@ -99,20 +121,22 @@ def fit_kinks(
       inflation: rows that count as one.
     """
     profiles = profile_ends(rows, spans, placed)
-    variance = _noise_of(profiles, inflation)
+    variance, nearer = _noise_of(profiles, inflation)
     edge = jnp.stack([placed.start, placed.stop - 1])
-    lower, upper = _interval(
-        profiles, variance, rows.axis[jnp.clip(edge, 0, rows.axis.shape[0] - 1)]
-    )
-    profile = jnp.min(profiles.hinges, -1)
+    end = rows.axis[jnp.clip(edge, 0, rows.axis.shape[0] - 1)]
+    lower, upper = _interval(profiles, variance, end)
+    serves, allowed = _serves(profiles, height, jnp.stack([variance, nearer]))
+    hinges = profiles.hinges[0]
+    profile = jnp.min(hinges, -1)
     chosen = jnp.argmin(profile, -1)
-    soft = jnp.take_along_axis(profiles.hinges, chosen[..., None, None], axis=2)[..., 0, :]
+    soft = jnp.take_along_axis(hinges, chosen[..., None, None], axis=2)[..., 0, :]
     sharp = soft[..., 0] <= jnp.min(profile, -1) + _KINK_95 * variance
     which = jnp.where(sharp, 0, jnp.argmin(soft, -1))
     return Kinks(
-        is_kink=_serves(profiles, height, variance) & spans.present[None],
+        is_kink=serves & spans.present[None],
         place=jnp.take_along_axis(profiles.place, chosen[..., None], -1)[..., 0],
         lower=lower,
         upper=upper,
         softness=jnp.take_along_axis(profiles.width, which[..., None], -1)[..., 0],
+        possible=_possible(profiles, nearer, allowed),
     )

@@ -59,6 +59,16 @@ def _between(axis: jax.Array, position: jax.Array, num_rows: jax.Array) -> jax.A
     return jnp.where(position >= num_rows, jnp.inf, half)
 
 
+def _around(axis: jax.Array, interval: jax.Array, num_rows: jax.Array) -> jax.Array:
+    """The rows around positions ``interval (2, R, 2)``: a jump may be anywhere between the rows
+    beside it; infinite at the ends."""
+    last = axis.shape[0] - 1
+    first, final = interval[..., 0], interval[..., 1]
+    below, above = axis[jnp.clip(first - 1, 0, last)], axis[jnp.clip(final, 0, last)]
+    below = jnp.where(first <= 0, -jnp.inf, below)
+    return jnp.stack([below, jnp.where(final >= num_rows, jnp.inf, above)], -1)
+
+
 class _Ends(NamedTuple):
     """Ends on the axis, each ``(2, R)``: starts, then stops.
 
@@ -66,6 +76,8 @@ class _Ends(NamedTuple):
       position: int32 first row inside, and first beyond.
       place: on the axis; infinite at its ends, NaN where absent.
       interval: ``(2, R, 2)``; NaN at the ends of the axis.
+      chosen: the same of the kink or jump that was chosen, alone: it says which rows may serve
+        the law.
       is_kink: bool.
       softness: half width over which a kink bends.
     """
@@ -73,6 +85,7 @@ class _Ends(NamedTuple):
     position: jax.Array
     place: jax.Array
     interval: jax.Array
+    chosen: jax.Array
     is_kink: jax.Array
     softness: jax.Array
 
@@ -80,7 +93,8 @@ class _Ends(NamedTuple):
 def _place_on_axis(
     rows: Ordered, spans: Spans, placed: Placed, kinks: Kinks, jumps: jax.Array
 ) -> _Ends:
-    """The ends: kinks where they serve best, else jumps with intervals ``jumps (2, R, 2)``."""
+    """The ends: kinks where they serve best, else jumps with intervals ``jumps (2, R, 2)``; what is
+    reported holds kinks that are possible, too."""
     at_end = jnp.stack([placed.start <= 0, placed.stop >= rows.num_rows])
     kink = kinks.is_kink & ~at_end
     position = jnp.stack([placed.start, placed.stop])
@@ -91,12 +105,15 @@ def _place_on_axis(
     position = jnp.where(kink, moved, position)
     place = jnp.where(kink, kinks.place, _between(rows.axis, position, rows.num_rows))
     bounds = jnp.stack([kinks.lower, kinks.upper], -1)
-    interval = jnp.where(kink[..., None], bounds, _between(rows.axis, jumps, rows.num_rows))
-    known = spans.present[None] & ~at_end
+    chosen = jnp.where(kink[..., None], bounds, _around(rows.axis, jumps, rows.num_rows))
+    lower = jnp.fmin(chosen[..., 0], kinks.possible[..., 0])
+    interval = jnp.stack([lower, jnp.fmax(chosen[..., 1], kinks.possible[..., 1])], -1)
+    known = (spans.present[None] & ~at_end)[..., None]
     return _Ends(
         position=position,
         place=jnp.where(spans.present[None], place, jnp.nan),
-        interval=jnp.where(known[..., None], interval, jnp.nan),
+        interval=jnp.where(known, interval, jnp.nan),
+        chosen=jnp.where(known, chosen, jnp.nan),
         is_kink=kink,
         softness=jnp.where(kink, kinks.softness, 0.0),
     )
@@ -106,12 +123,14 @@ def _doubtful(rows: Ordered, spans: Spans, found: _Ends, begun: jax.Array) -> ja
     """Rows ``(n,)`` up to the outer bound of an end, or where a kink sets in, or of a correction
     ``begun (R, n)`` that a kink is reported for: they serve no law for certain."""
     place, soft = found.place, found.softness
-    outer = jnp.stack([found.interval[0, :, 0], found.interval[1, :, 1]])
+    outer = jnp.stack([found.chosen[0, :, 0], found.chosen[1, :, 1]])
     begin = jnp.stack([place[0] - soft[0], place[1] + soft[1]])
     outer = jnp.stack([jnp.minimum(outer[0], begin[0]), jnp.maximum(outer[1], begin[1])])
     open_end = jnp.array([[-jnp.inf], [jnp.inf]], outer.dtype)
-    wide = jnp.searchsorted(rows.axis, jnp.where(jnp.isnan(outer), open_end, outer))
-    wide = wide.astype(jnp.int32)
+    outer = jnp.where(jnp.isnan(outer), open_end, outer)
+    # A row at the bound of a start lies outside for certain.
+    sides = zip(outer, ("right", "left"), strict=True)
+    wide = [jnp.searchsorted(rows.axis, end, side=side).astype(jnp.int32) for end, side in sides]
     return jnp.any(ends.inside(spans, wide[0], wide[1], rows.axis.shape[0]) | begun, axis=0)
 
 

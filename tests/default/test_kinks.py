@@ -41,6 +41,24 @@ def test_a_jump_has_no_softness():
     assert abs(float(found.regions.lower[0]) - 6) < 0.1
 
 
+def test_a_clear_jump_may_be_anywhere_between_the_rows_beside_it():
+    table = kinked(3, slope=0.0)
+    table = table._replace(response=table.response + 30.0 * (table.axis > 6))
+    found = data.run(table)
+    beside = [table.axis[table.axis < 6].max(), table.axis[table.axis > 6].min()]
+    np.testing.assert_array_equal(found.regions.lower_interval[0], beside)
+    assert float(found.regions.lower[0]) == pytest.approx(np.mean(beside))
+
+
+def test_the_interval_of_a_jump_holds_a_kink_that_is_as_likely():
+    """Rows of a weak kink that a term without one serves a little better."""
+    table = kinked(3, slope=0.8)
+    found = data.run(table)
+    assert np.isnan(found.regions.softness[0, 0])
+    lower, upper = np.asarray(found.regions.lower_interval[0])
+    assert lower < 6.0 < upper
+
+
 @pytest.mark.parametrize("width", [0.0, 1.0, 2.0])
 @pytest.mark.slow
 def test_intervals_of_soft_onsets_cover(width):
@@ -76,14 +94,17 @@ def reference(axis, residual, corrected, height, kept, window, searched, rising,
     by_correction = np.sum(corrected[rows] ** 2)
     by_terms = by_correction + 3 * price * (int(height < 0.2) - int(height > 0.9))
     rival = min(jump.min(), by_terms)
-    profile = left.min(1)
+    profile, sharp = left.min(1), left[:, 0]
     likely = places[profile <= best + 3.84 * variance]
+    either = np.append(likely, places[sharp <= sharp.min() + 3.84 * variance])
     if jump.min() + 4 * variance < best:
         likely = np.concatenate([likely, places[jump <= jump.min() + 7.35 * variance]])
     chosen = int(np.argmin(profile))
     soft = left[chosen]
     which = 0 if soft[0] <= best + 3.84 * variance else int(np.argmin(soft))
     step = places[1] - places[0]
+    allowed = best <= min(jump.min(), by_correction) + price + 3.84 * variance
+    possible = [either.min() - step, either.max() + step] if allowed else [np.nan, np.nan]
     lower, upper = likely.min() - step, likely.max() + step
     if by_correction + 4 * variance < best:
         lower, upper = min(lower, end), max(upper, end)
@@ -93,6 +114,7 @@ def reference(axis, residual, corrected, height, kept, window, searched, rising,
         "lower": lower,
         "upper": upper,
         "softness": widths[which],
+        "possible": possible,
     }
 
 

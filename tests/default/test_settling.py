@@ -83,7 +83,8 @@ def test_rows_of_a_correction_beyond_its_kink_serve_no_law():
     one = np.ones(1, np.int32)
     spans = Spans(one > 0, 5 * one, num * one, 0 * one, num * one, np.ones((1, 2), bool))
     place, soft = np.array([[5.0], [np.inf]]), np.array([[1.0], [0.0]])
-    interval = np.array([[[4.0, 6.0]], [[np.nan, np.nan]]])
+    # What is only possible keeps no row from the law.
+    interval, wider = (np.array([[ends], [[np.nan, np.nan]]]) for ends in ([4.0, 6.0], [2.0, 9.0]))
 
     @jax.jit
     def found(spans, ends, axis, begun):
@@ -91,7 +92,7 @@ def test_rows_of_a_correction_beyond_its_kink_serve_no_law():
 
     def doubtful(first):
         begun = np.arange(num)[None] >= first
-        ends = settling._Ends(np.zeros((2, 1), int), place, interval, soft > 0, soft)
+        ends = settling._Ends(np.zeros((2, 1), int), place, wider, interval, soft > 0, soft)
         return np.flatnonzero(found(spans, ends, axis, begun)).tolist()
 
     assert doubtful(5) == [*range(4, num)]
