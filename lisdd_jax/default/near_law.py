@@ -29,20 +29,15 @@ def _scale_about(residual: jax.Array, scale: jax.Array, cell: jax.Array) -> jax.
     count = cell_sums.cell_totals(ones[:, None], cell, num_cells)[:, 0]
     num = jnp.sum(count > 0, dtype=jnp.int32)
 
-    def middle(squares: jax.Array, number: jax.Array) -> jax.Array:
-        mean = squares / jnp.maximum(number, 1)
-        return jnp.minimum(medians.middle_of_three(jnp.sqrt(mean), num), scale)
-
     def winsorise(_: int, found: jax.Array) -> jax.Array:
         bound = WINSOR * medians.per_row(found, cell)
         square = ones * jnp.minimum(jnp.abs(residual), bound) ** 2
         totals = cell_sums.cell_totals(square[:, None], cell, num_cells)[:, 0]
-        return middle(totals / WINSOR_SQUARE, count)
+        mean = totals / (WINSOR_SQUARE * jnp.maximum(count, 1))
+        return jnp.minimum(medians.middle_of_three(jnp.sqrt(mean), num), scale)
 
-    found = lax.fori_loop(0, _WINSOR_STEPS, winsorise, scale)
-    near = jnp.where(jnp.abs(residual) <= CUT * medians.per_row(found, cell), ones, 0.0)
-    both = jnp.stack([near * residual**2, near], 1)
-    return middle(*cell_sums.cell_totals(both, cell, num_cells).T)
+    # Not the root mean square of the near rows: errors at its bound would widen it pass by pass.
+    return lax.fori_loop(0, _WINSOR_STEPS, winsorise, scale)
 
 
 class NearLaw(NamedTuple):
