@@ -39,6 +39,20 @@ def test_a_long_tail_goes_on_on_its_side(sign):
     np.testing.assert_array_equal(found, aside & (residual > 0))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_noise_that_leans_to_a_side_goes_on_beyond_a_gap(sign):
+    """None of the rows is in the tail up to the bound, of three scales and more."""
+    rng = np.random.default_rng(2)
+    drawn = np.exp(0.8 * rng.normal(size=NUM)) - 1.3
+    residual = sign * np.where(drawn > 2.9, drawn + 3.0, drawn)
+    aside, found = returned(residual)
+    assert aside.sum() > 10
+    np.testing.assert_array_equal(found, aside)
+    # The same rows beside noise that leans to neither side stand apart.
+    even = np.where(aside, residual, np.where(rng.random(NUM) < 0.5, 1, -1) * residual)
+    assert not returned(even)[1].any()
+
+
 def test_intervals_cover_under_noise_with_one_long_tail():
     """At least 0.90 of the coefficients; the intercept alone was covered in a quarter."""
 
