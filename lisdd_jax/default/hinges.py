@@ -128,12 +128,13 @@ def _beside(axis: jax.Array, spans: Spans, placed: Placed, num_rows: jax.Array) 
     after = jnp.concatenate([following, num_rows[None]])
     inner = (placed.start > 0) & (placed.stop < num_rows)
     half = (placed.start + placed.stop) // 2
-    # Starts, then stops, each as far as the neighbour, then to the middle of the region.
-    first = [[before, before], [placed.start, jnp.where(inner, half, placed.start)]]
-    last = [[placed.stop, jnp.where(inner, half, placed.stop)], [after, after]]
-    first, last = (
-        jnp.stack([jnp.stack(s) for s in rows]).astype(jnp.int32) for rows in (first, last)
-    )
+
+    def both(*ends: jax.Array) -> jax.Array:
+        """Starts and stops, each as far as the neighbour and to the middle of the region."""
+        return jnp.stack(ends).reshape(2, 2, -1).astype(jnp.int32)
+
+    first = both(before, before, placed.start, jnp.where(inner, half, placed.start))
+    last = both(placed.stop, jnp.where(inner, half, placed.stop), after, after)
     last = jnp.maximum(last, first)
     most = axis.shape[0] - 1
     low, high = (axis[jnp.clip(row[:, 0], 0, most)] for row in (first, last - 1))
@@ -182,9 +183,8 @@ def _grid_of(axis: jax.Array, beside: _Beside, spans: Spans) -> tuple[_Grid, jax
     found = jnp.searchsorted(axis, edges.reshape(-1)).reshape(edges.shape).astype(jnp.int32)
     bend, straight = jnp.clip(found[:, :, None], start[None], end[None])
     sign = jnp.array([1.0, -1.0], dtype)[:, None, None, None, None]
-    work = beside.to_work(place), width / beside.span[..., None, None]
-    work = (part[:, None] for part in work)
-    return _Grid(*work, sign, start, end, bend, straight), place[..., 0]
+    at, half = beside.to_work(place), width / beside.span[..., None, None]
+    return _Grid(at[:, None], half[:, None], sign, start, end, bend, straight), place[..., 0]
 
 
 def _line_left(sums: jax.Array) -> jax.Array:
@@ -265,5 +265,6 @@ def profile_ends(rows: EndRows, spans: Spans, placed: Placed) -> EndProfiles:
     # One after the other: sums over all rows of a long table are what needs most memory.
     hinges, jumps, whole = lax.map(side, (grid, beside))
     width = grid.width[:, 0, :, 0] * beside.span[..., None]
-    sums = (hinges, jumps, whole[:, 9], jnp.maximum(whole[:, 0], 1.0))
-    return EndProfiles(*(jnp.moveaxis(part, 1, 0) for part in sums), places, width)
+    parts = (hinges, jumps, whole[:, 9], jnp.maximum(whole[:, 0], 1.0))
+    hinges, jumps, corrected, num_rows = (jnp.moveaxis(part, 1, 0) for part in parts)
+    return EndProfiles(hinges, jumps, corrected, num_rows, places, width)
