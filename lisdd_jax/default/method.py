@@ -116,8 +116,10 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
     )
     if not known or np.any(to_host(look.exponents)):
         live = weigh(live, look.noise.relative)
+    live = live._replace(trusted=None)
     # What is searched for is discrete, and carries no derivative; final sums are of live rows.
-    ordered = live if known else lax.stop_gradient(live)
+    ordered = live.without_labels()
+    ordered = ordered if known else lax.stop_gradient(ordered)
     unit = to_host(ordered.unit)
     floor = to_host(
         rounding_variance(data if known else lax.stop_gradient(data), ordered, look.keep)

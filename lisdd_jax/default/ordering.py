@@ -60,6 +60,11 @@ class Ordered(NamedTuple):
     level: jax.Array
     rounding: jax.Array
 
+    def without_labels(self) -> "Ordered":
+        """The rows as the search takes them, which asks for neither blocks nor trusted rows: one
+        program serves tables with them and without."""
+        return self._replace(block=None, trusted=None)
+
 
 def rounding_size(data: Dataset) -> jax.Array:
     """Size of residuals, in units of the response, up to which they are rounding errors."""

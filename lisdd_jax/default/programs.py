@@ -46,19 +46,22 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     ordered = order_rows.ahead(data, order)
     lawful = without_terms.ahead(ordered, layout)
     look = first_look.look.ahead(lawful, layout.without_terms())
+    searched = ordered.without_labels()
     laws = ((law, flags), cells, flags, look.keep, (variance, variance))
-    kept = rows.keep_near_law.ahead(ordered, look, *laws, layout)
+    kept = rows.keep_near_law.ahead(searched, look, *laws, layout)
     of_region = (config.max_regions,)
     run = NarrowRun(*(of(*of_region, dtype=part.dtype) for part in kept.runs))
     region, _ = rows.open_regions.ahead(
-        ordered, look.cells, members, flags, look.keep, cells, variance, run
+        searched, look.cells, members, flags, look.keep, cells, variance, run
     )
     begin = (region.spans.start, region.spans.stop)
-    placed, _ = rows.move_ends.ahead(ordered, region, law, use, yes, begin, layout)
-    settled = settle.ahead(ordered, look, region, law, placed, variance, layout)
-    method.rounding_variance.ahead(data, ordered, look.keep)
-    rows.sum_kept_rows.ahead(ordered, look.cells, look.keep)
-    sum_final.ahead(ordered, look, region, settled, law, cells, layout, data.num_cells)
+    placed, _ = rows.move_ends.ahead(searched, region, law, use, yes, begin, layout)
+    settled = settle.ahead(searched, look, region, law, placed, variance, layout)
+    method.rounding_variance.ahead(data, searched, look.keep)
+    rows.sum_kept_rows.ahead(searched, look.cells, look.keep)
+    sum_final.ahead(
+        ordered._replace(trusted=None), look, region, settled, law, cells, layout, data.num_cells
+    )
     half, cell, one = (
         jax.eval_shape(f_ratio, *[of(*shape)] * 3)
         for shape in ((NUM_SPLITS, 2), (data.num_cells,), ())
