@@ -64,7 +64,7 @@ class DiscrepancyRegressor(RegressorMixin, BaseEstimator):
     Example:
       >>> import numpy as np
       >>> from lisdd_jax import DiscrepancyRegressor
-      >>> t = np.linspace(0, 1, 100)
+      >>> t = np.linspace(0, 1, 60)
       >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
       >>> model = DiscrepancyRegressor(axis=0).fit(t[:, None], y)
       >>> model.result_.verdict, round(model.score(t[:, None], y), 3)

@@ -42,7 +42,7 @@ class Result:
     Example:
       >>> import numpy as np
       >>> from lisdd_jax import fit
-      >>> t = np.linspace(0, 1, 100)
+      >>> t = np.linspace(0, 1, 60)
       >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
       >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
       >>> [round(float(end), 1) for end in found.regions.lower], found.terms.term.tolist()

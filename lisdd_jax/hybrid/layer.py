@@ -247,9 +247,9 @@ def from_diagnosis(
 
     Example:
       >>> from lisdd_jax import diagnose
-      >>> t = jnp.linspace(0.0, 1.0, 100)
+      >>> t = jnp.linspace(0.0, 1.0, 60)
       >>> y = 2 * t + jnp.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * jnp.sin(997 * t**2)
-      >>> columns = jnp.stack([jnp.ones(100), t], axis=1)
+      >>> columns = jnp.stack([jnp.ones(60), t], axis=1)
       >>> found = diagnose(columns, y, t, columns, key=jax.random.key(0))
       >>> law = lambda theta, t: theta[0] + theta[1] * t
       >>> terms = lambda t: jnp.stack([jnp.ones_like(t), t], axis=1)

@@ -45,7 +45,7 @@ def summarize(
     Example:
       >>> import numpy as np
       >>> from lisdd_jax import fit
-      >>> t = np.linspace(0, 1, 100)
+      >>> t = np.linspace(0, 1, 60)
       >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
       >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
       >>> summarize(found.arrays, found.problem, config=found.config, version="0").verdict

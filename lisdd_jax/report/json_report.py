@@ -28,11 +28,11 @@ def to_dict(summary: Summary, model: Mapping[str, Any] | None = None) -> dict[st
     Example:
       >>> import numpy as np
       >>> from lisdd_jax import fit
-      >>> t = np.linspace(0, 1, 100)
+      >>> t = np.linspace(0, 1, 60)
       >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
       >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
       >>> to_dict(found.findings)["rows"]["used"]
-      100
+      60
     """
     left_out = ("status", "same_cells")
     test = {key: value for key, value in vars(summary.test).items() if key not in left_out}
@@ -64,7 +64,7 @@ def to_json(summary: Summary, model: Mapping[str, Any] | None = None) -> str:
     Example:
       >>> import numpy as np
       >>> from lisdd_jax import fit
-      >>> t = np.linspace(0, 1, 100)
+      >>> t = np.linspace(0, 1, 60)
       >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0) + 0.05 * np.sin(997 * t**2)
       >>> found = fit("y ~ t | t", {"t": t, "y": y}, library=["1", "t"])
       >>> to_json(found.findings).splitlines()[1]

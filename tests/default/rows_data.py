@@ -44,6 +44,13 @@ def straight(seed, fault, num=NUM, noise=None):
     return Table(design, response, axis, library(axis, first))
 
 
+def pad(table, num=NUM):
+    """A table with rows out of use up to ``num``, whose programs serve it, and which rows are."""
+    used = np.arange(num) < len(table.axis)
+    widths = [(0, num - len(table.axis))]
+    return Table(*(np.pad(part, widths + [(0, 0)] * (part.ndim - 1)) for part in table)), used
+
+
 def sound(axis, first):
     """No fault."""
     return 0 * axis

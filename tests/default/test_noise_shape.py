@@ -150,7 +150,8 @@ def test_single_precision_and_traces_agree():
 
 def test_levers_are_corrected_for():
     """Deviations over the root of what the cell's fit leaves of noise there, by the hat matrix."""
-    rows = ordered(noisy(8, constant, num=120))
+    few, mask = data.pad(noisy(8, constant, num=120))
+    rows = ordered(few, mask=mask)
     cells, local, _ = weighed(rows)
     unlevered = jax.jit(noise_shape._unlevered, static_argnums=3)
     found = np.asarray(unlevered(rows, local, cells.of_row, LAYOUT))
