@@ -4,18 +4,10 @@ Hard diagnoses have the derivatives of the selected estimator; where a decision 
 of the finite difference there is nothing to compare with, and the problem is left out and counted.
 """
 
-from functools import cache, partial
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from differentiated import FUNCTIONS, NUM, problem, run
 
-from lisdd_jax import Config, diagnose, fit_trimmed
-from lisdd_jax.hybrid import smooth_diagnose, smooth_fit_trimmed
-
-# Of so many problems that hardly any is solved twice to fill the last chunk.
-NUM, CELLS, CHUNK = 90, 6, 5
 # Rounding rules short steps, curvature long ones, so a smooth number is compared at each; a wrong
 # slope agrees with none. The selected estimator has kinks, so few steps fit it.
 SMOOTH_STEPS, HARD_STEPS = (1e-5, 1e-6, 1e-7), (1e-6,)
@@ -23,140 +15,9 @@ LEAST_COMPARED = 50
 # What the default method holds as its search left it: derivatives are zero.
 HELD = ("lower", "upper", "region_log_p", "error", "errors")
 UNDEFINED = -1.0
-EDGES = jnp.linspace(-1.0, 1.0, CELLS + 1)
-KEY = jax.random.key(11)
-PUBLISHED = Config.paper(num_starts=20)
-DEFAULT = Config(max_terms=1, max_regions=2)
 
 
-def problem(seed):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-1, 1, NUM)
-    other = rng.normal(size=NUM)
-    features = np.column_stack([x**2, x**3, np.sin(3 * x)])
-    region = (x > -0.2) & (x < 0.5) if seed % 2 else x > 1 / 3
-    response = -x - 0.5 * other + np.where(region, (2 + rng.normal()) * x**2, 0)
-    response = response + 0.1 * rng.normal(size=NUM)
-    return np.column_stack([x, other]), response, x, features, rng.uniform(size=NUM) > 0.1
-
-
-def hard(config, design, response, axis, features, mask):
-    """Continuous results, and the decisions behind them."""
-    found = diagnose(
-        design, response, axis, features, key=KEY, config=config, edges=EDGES, mask=mask
-    )
-    # Errors hold the law's scatter, and changes of it that went unnoticed, as they are; compared is
-    # where there are none, since cells show a place, not a run of rows that is too short for them.
-    shown = jnp.max(found.regions.count) > NUM // 6
-    exact = (found.law_scatter == 0) & found.place.certified & shown
-    as_it_is = True if config is PUBLISHED else exact
-    # Errors of terms hold how many rows count as one, too.
-    independent = True if config is PUBLISHED else exact & (found.dependence.rows == 1)
-    numbers = {
-        "coefficients": found.coefficients,
-        "covariance": jnp.where(as_it_is, found.covariance, jnp.nan),
-        "scale": found.scale,
-        "cell_statistic": found.cells.statistic,
-        "cell_log_p": found.cells.log_p_value,
-        "cell_rms": found.cells.rms,
-        "lower": found.regions.lower,
-        "upper": found.regions.upper,
-        "region_coefficients": found.regions.coefficients,
-        "region_log_p": found.regions.log_p_value,
-        "stderr": jnp.where(independent, found.form.stderr, jnp.nan),
-        "error": found.form.error,
-        "errors": found.form.errors,
-        "statistic": found.test.statistic,
-        "log_p": found.test.log_p_value,
-        "log_p_robust": log_of(found.test.p_value_robust),
-    }
-    decisions = (found.cells.flagged, found.regions.support, found.regions.count)
-    return numbers, (*decisions, found.test.flagged, found.test.support)
-
-
-def log_of(p_value):
-    """Log of a tail; NaN where it is too small for a float, which has no digits there."""
-    known = p_value >= jnp.finfo(p_value.dtype).tiny
-    return jnp.where(known, jnp.log(jnp.where(known, p_value, 1.0)), jnp.nan)
-
-
-def smooth_result(temperature, design, response, axis, features, mask):
-    return smooth_diagnose(
-        design,
-        response,
-        axis,
-        features,
-        key=KEY,
-        config=PUBLISHED,
-        edges=EDGES,
-        mask=mask,
-        temperature=temperature,
-    )
-
-
-def smooth(*arguments):
-    found = smooth_result(*arguments)
-    numbers = {name: part for name, part in vars(found).items() if not name.endswith("status")}
-    return numbers, (found.status, found.test_status)
-
-
-def trimmed(design, response, axis, features, mask):
-    """The trimmed fit and its smooth form; the others are not used."""
-    options = {"key": KEY, "trim": 0.25, "num_starts": 20, "mask": mask}
-    hard = fit_trimmed(design, response, **options)
-    soft = smooth_fit_trimmed(design, response, **options)
-    parts = (hard.coefficients, hard.objective, hard.scale, soft.coefficients, soft.objective)
-    return dict(enumerate(parts)), ()
-
-
-FUNCTIONS = {
-    "published": partial(hard, PUBLISHED),
-    "smooth": partial(smooth, 0.1),
-    "default": partial(hard, DEFAULT),
-    "trimmed": trimmed,
-}
-
-
-@cache
-def program(function):
-    """Values, decisions, and without an offset directional derivatives and a finite gradient.
-
-    All of ``CHUNK`` problems from one program, where nothing is searched for twice. The gradient is
-    of what a user would train on who masks what is undefined. Finite differences ask for no more
-    than the values beside the data.
-    """
-
-    def one(offset, data, change, mask):
-        moved = [part + offset * by for part, by in zip(data, change, strict=True)]
-        numbers, linear, decisions = jax.linearize(
-            lambda *data: function(*data, mask), *moved, has_aux=True
-        )
-
-        def derive():
-            weights = jax.tree.map(lambda part: jnp.isfinite(part).astype(part.dtype), numbers)
-            gradient = jax.linear_transpose(linear, *moved)(weights)
-            return linear(*change), jnp.stack([jnp.all(jnp.isfinite(part)) for part in gradient])
-
-        unknown = jax.tree.map(lambda part: jnp.full(part.shape, jnp.nan, part.dtype), numbers)
-        nothing = (unknown, jnp.zeros(len(moved), bool))
-        slopes, sound = jax.lax.cond(offset == 0, derive, lambda: nothing)
-        return numbers, slopes, decisions, sound
-
-    return jax.jit(lambda offset, *parts: jax.lax.map(lambda part: one(offset, *part), parts))
-
-
-def run(function, offset, *parts):
-    """The program of a function for any number of problems, chunk by chunk."""
-    num = len(jax.tree.leaves(parts)[0])
-    found = []
-    for begin in range(0, num, CHUNK):
-        rows = np.minimum(np.arange(begin, begin + CHUNK), num - 1)
-        chunk = jax.tree.map(lambda part, rows=rows: part[rows], parts)
-        found += [jax.device_get(program(function)(jnp.asarray(offset), *chunk))]
-    return jax.tree.map(lambda *parts: np.concatenate(parts)[:num], *found)
-
-
-def compare(function, seeds, steps, kinked=False):
+def compare(function, seeds, steps, kinked=False, **options):
     """Relative errors of directional derivatives, for every number a list over problems; and them.
 
     An error is ``UNDEFINED`` where the number is, so that there was nothing to compare. Of several
@@ -168,7 +29,7 @@ def compare(function, seeds, steps, kinked=False):
     change = [rng.normal(size=part.shape) for part in data]
 
     def at(offset):
-        numbers, slopes, decisions, _ = run(function, offset, data, change, mask)
+        numbers, slopes, decisions, *_ = run(function, offset, data, change, mask, **options)
         return (numbers, decisions), slopes
 
     here, slopes = at(0.0)
@@ -245,8 +106,7 @@ def test_the_selected_estimator_against_finite_differences(function, num, undefi
 )
 def test_the_smooth_form_against_finite_differences(temperature):
     """All problems count, but the test of a split without a solution has nothing to compare."""
-    function = FUNCTIONS["smooth"] if temperature == 0.1 else partial(smooth, temperature)
-    errors, _ = compare(function, range(55), SMOOTH_STEPS)
+    errors, _ = compare(FUNCTIONS["smooth"], range(55), SMOOTH_STEPS, temperature=temperature)
     assert_small(errors, least=55)
 
 
@@ -274,14 +134,16 @@ def awkward(seed):
     return design, response, x, features, rng.uniform(size=NUM) < rng.choice([0.0, 0.1, 0.6, 1.0])
 
 
-def count_nan(function, num):
+def count_nan(function, num, **options):
     arrays = [np.stack(parts) for parts in zip(*map(awkward, range(num)), strict=True)]
     data, mask = arrays[:4], arrays[4]
-    *_, sound = run(function, 0.0, data, [np.zeros_like(part) for part in data], mask)
+    still = [np.zeros_like(part) for part in data]
+    *_, sound = run(function, 0.0, data, still, mask, **options)
     return int(np.sum(~sound))
 
 
 @pytest.mark.parametrize("function", list(FUNCTIONS))
 @pytest.mark.parametrize("num", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_gradient_is_nan(function, num):
-    assert count_nan(FUNCTIONS[function], num) == 0
+    options = {"temperature": 0.1} if function == "smooth" else {}
+    assert count_nan(FUNCTIONS[function], num, **options) == 0

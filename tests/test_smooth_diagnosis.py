@@ -1,16 +1,42 @@
 """The smooth form: the hard answer in the limit, second derivatives, transforms, statuses."""
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_derivatives import EDGES, KEY, NUM, PUBLISHED, problem
-from test_derivatives import smooth_result as smooth
+from differentiated import FUNCTIONS, KEY, NUM, problem, run
+from differentiated import smooth_result as smooth
 
-from lisdd_jax import Config, Status, diagnose, fit_trimmed
-from lisdd_jax.hybrid import LOWEST_TEMPERATURE, smooth_diagnose, smooth_fit_trimmed
+from lisdd_jax import Config, Status, fit_trimmed
+from lisdd_jax.hybrid import (
+    LOWEST_TEMPERATURE,
+    SmoothDiagnosis,
+    smooth_diagnose,
+    smooth_fit_trimmed,
+)
+
+
+class Hard(NamedTuple):
+    """What is compared of hard answers, each with a first axis over the problems."""
+
+    coefficients: np.ndarray
+    form: np.ndarray
+    flagged: np.ndarray
+    scale: np.ndarray
+    test_log_p_value: np.ndarray
+
+
+def one_by_one(function, problems, **options):
+    """Values of one problem after the other, in the program of its derivatives."""
+    *data, mask = stacked(problems)
+    still = [np.zeros_like(part) for part in data]
+    # With an offset, though of nothing, no derivative is asked for.
+    found = run(FUNCTIONS[function], 1.0, data, still, mask, **options)
+    numbers, _, decisions, beside, _ = found
+    return numbers, decisions, beside
 
 
 def stacked(results):
@@ -21,25 +47,30 @@ def stacked(results):
 def several():
     """Problems whose hard iteration ends at a fixed point, with the hard answers."""
     problems = [problem(seed) for seed in range(30)]
-    hard = [
-        diagnose(*data, key=KEY, config=PUBLISHED, edges=EDGES, mask=mask)
-        for *data, mask in problems
-    ]
-    kept = [i for i, found in enumerate(hard) if found.status == Status.OK]
+    numbers, (flagged, *_), beside = one_by_one("published", problems)
+    kept = np.flatnonzero(beside["status"] == Status.OK)
     assert len(kept) >= 25
-    return [problems[i] for i in kept], stacked([hard[i] for i in kept])
+    names = ("coefficients", "scale", "log_p")
+    coefficients, scale, log_p = (numbers[name] for name in names)
+    hard = Hard(coefficients, beside["form"], flagged, scale, log_p)
+    return [problems[i] for i in kept], Hard(*(part[kept] for part in hard))
 
 
 def run_smooth(temperature, problems):
-    """One by one, in the one program that all tests of this module share."""
-    return stacked([smooth(temperature, *part) for part in problems])
+    numbers, (status, test_status), _ = one_by_one("smooth", problems, temperature=temperature)
+    return SmoothDiagnosis(**numbers, status=status, test_status=test_status)
+
+
+def in_single_precision(design, response, axis, features, mask):
+    data = (design, response, axis, features)
+    return *(part.astype(np.float32) for part in data), mask
 
 
 def gap(found, hard):
     """Largest relative difference of physics and form, for every problem."""
     pairs = (
         (found.coefficients, hard.coefficients),
-        (found.form_coefficients, hard.form.coefficients),
+        (found.form_coefficients, hard.form),
     )
     sizes = [np.max(np.abs(b), axis=1) for _, b in pairs]
     gaps = [np.max(np.abs(a - b), axis=1) for a, b in pairs]
@@ -52,15 +83,15 @@ def test_it_tends_to_the_hard_answer(several):
     problems, hard = several
     found = run_smooth(LOWEST_TEMPERATURE, problems)
     assert (found.status == Status.OK).all()
-    np.testing.assert_allclose(found.flagged, hard.cells.flagged, atol=1e-3)
+    np.testing.assert_allclose(found.flagged, hard.flagged, atol=1e-3)
     # Two supports whose errors are within the temperature of each other share the weight.
-    decided = (found.support_weights.max(axis=1) > 0.999) | ~hard.cells.flagged.any(axis=1)
+    decided = (found.support_weights.max(axis=1) > 0.999) | ~hard.flagged.any(axis=1)
     assert decided.sum() >= len(decided) - 2
     assert gap(found, hard)[decided].max() < 1e-3
     # Between two order statistics of 90 rows the smoothed median lies where it is balanced.
     np.testing.assert_allclose(found.scale, hard.scale, rtol=1e-2)
-    certified = np.isfinite(hard.test.log_p_value)
-    ratio = found.test_log_p_value[certified] / hard.test.log_p_value[certified]
+    certified = np.isfinite(hard.test_log_p_value)
+    ratio = found.test_log_p_value[certified] / hard.test_log_p_value[certified]
     # Split A's hard iteration may stop at its limit, where no fixed point is.
     assert np.sum(np.abs(ratio - 1) < 1e-2) >= certified.sum() - 1
     warmer = gap(run_smooth(0.1, problems), hard)
@@ -97,7 +128,7 @@ def test_a_batch_equals_a_loop():
 
 
 def test_a_temperature_does_not_recompile(compilations):
-    data = problem(2)
+    data = in_single_precision(*problem(2))
     smooth(0.1, *data)
     before = len(compilations)
     smooth(0.25, *data)
@@ -105,24 +136,17 @@ def test_a_temperature_does_not_recompile(compilations):
 
 
 def test_float32_gives_the_same_answer():
-    *data, mask = problem(1)
-    single = [part.astype(np.float32) for part in data]
-    found = smooth_diagnose(
-        *single,
-        key=KEY,
-        config=PUBLISHED,
-        edges=EDGES.astype(np.float32),
-        mask=mask,
-        temperature=0.1,
-    )
-    double = smooth(0.1, *data, mask)
+    data = problem(1)
+    found = smooth(0.1, *in_single_precision(*data))
+    double = run_smooth(0.1, [data])
     assert found.coefficients.dtype == jnp.float32
+    assert double.coefficients.dtype == jnp.float64
     assert found.status == Status.OK
-    np.testing.assert_allclose(found.coefficients, double.coefficients, rtol=2e-4)
+    np.testing.assert_allclose(found.coefficients, double.coefficients[0], rtol=2e-4)
 
 
 def test_failures_are_said():
-    *data, mask = problem(1)
+    *data, mask = in_single_precision(*problem(1))
     data[1] = np.zeros_like(data[1])
     found = smooth(0.1, *data, mask)
     assert found.status == found.test_status == Status.ZERO_SCALE
