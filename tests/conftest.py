@@ -116,7 +116,7 @@ _LINES = (
         "test_prediction",
     ),
     ("test_hostile_data",),
-    ("test_estimator", "default/test_programs", "test_cli", "test_doctests", "test_case_tables"),
+    ("test_estimator", "default/test_programs", "test_cli", "test_case_tables", "test_doctests"),
     ("test_guides",),
     ("test_nonlinear",),
     ("test_hybrid_examples",),
@@ -133,7 +133,8 @@ _PLACES = {
     for place, module in enumerate(modules)
 }
 # Their first test may add 700 megabytes at once.
-_LONG = {f"tests/{modules[0]}.py" for modules in _LINES} | {"tests/default/test_batches.py"}
+_LONG = {f"tests/{modules[0]}.py" for modules in _LINES}
+_LONG |= {"tests/default/test_batches.py", "tests/test_derivatives.py"}
 
 
 def _line_of(module: str) -> str:
