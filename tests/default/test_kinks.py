@@ -59,6 +59,17 @@ def test_the_interval_of_a_jump_holds_a_kink_that_is_as_likely():
     assert lower < 6.0 < upper
 
 
+@pytest.mark.parametrize("size", [1.0, 3.0])
+def test_intervals_of_jumps_cover(size):
+    """At least 0.90, with a tolerance of five standard errors; between rows they held none."""
+    num, covered = 24, 0
+    for seed in range(num):
+        table = kinked([5, seed], slope=0.0)
+        found = data.run(table._replace(response=table.response + size * (table.axis > 6)))
+        covered += any(low <= 6.0 <= high for low, high in np.asarray(found.regions.lower_interval))
+    assert covered / num > 0.90 - 5 * np.sqrt(0.9 * 0.1 / num)
+
+
 @pytest.mark.parametrize("width", [0.0, 1.0, 2.0])
 @pytest.mark.slow
 def test_intervals_of_soft_onsets_cover(width):
