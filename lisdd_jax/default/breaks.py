@@ -3,12 +3,16 @@
 Small changes of many coefficients show in no single direction. With ``S`` weighted residual sums of
 the law, of all cells and of the ``c`` first and the other ones,
 
-    F = (S - S_c - S'_c) / rank / ((S_c + S'_c) / (n - ranks)).
+    F = (S - S_c - S'_c) / rank / (w' S_c / (n_c - rank) + w S'_c / (n - n_c - rank)),
+
+``w`` and ``w'`` the shares of either side in the weights: each side has a noise of its own.
 
 References:
   Chow (1960), Tests of equality between sets of coefficients in two linear regressions,
   Econometrica 28. Andrews (1993), Tests for parameter instability and structural change with
-  unknown change point, Econometrica 61. docs/method.md, equation 26b.
+  unknown change point, Econometrica 61. Brown and Forsythe (1974), The small sample behavior of
+  some statistics which test the equality of several means, Technometrics 16.
+  docs/method.md, equation 26b.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +29,7 @@ class Breaks(NamedTuple):
     Attributes:
       gain: weighted sum of squares that two laws save.
       df_num, df_den: degrees of freedom; 0 where a side does not show a law and its noise.
-      variance: of the weighted residuals of the two laws.
+      variance: of weighted residuals, of both sides for the difference of their laws.
       theta: ``(2, K - 1, p)`` laws before and after.
       whole: ``(p,)`` the law of all cells.
     """
@@ -53,6 +57,30 @@ def _fit_side(gram: Any, num_rows: Any) -> _Side:
     return _Side(xp.maximum(left, 0.0), fit.rank, fit.solution, num_rows > fit.rank + 1)
 
 
+def _noise_of_difference(sides: Any, share: Any) -> tuple[Any, Any]:
+    """Variance of weighted residuals for the difference of two laws, and its degrees of freedom.
+
+    Weights of cells are not known exactly, and the shorter side's law has most of the error.
+
+    Args:
+      sides: both, each with its rows ``(K - 1,)``.
+      share: ``(K - 1,)`` of the first in the weights of all.
+    """
+    xp = namespace(share)
+    freedom = [xp.maximum(rows - side.rank, 1) for side, rows in sides]
+    parts = [
+        other * side.left / degrees
+        for (side, _), degrees, other in zip(sides, freedom, (1 - share, share), strict=True)
+    ]
+    variance = parts[0] + parts[1]
+    safe = xp.where(variance > 0, variance, 1.0)
+    first, second = ((part / safe) ** 2 for part in parts)
+    unequal = first / freedom[0] + second / freedom[1]
+    some = unequal > 0
+    welch = 1 / xp.where(some, unequal, 1.0)
+    return variance, xp.where(some, welch, freedom[0] + freedom[1])
+
+
 def fit_breaks(gram: Any, num_rows: Any, weight: Any, physics: slice) -> Breaks:
     """Fit two laws at every bound between cells; the law's columns are ``physics``.
 
@@ -73,15 +101,15 @@ def fit_breaks(gram: Any, num_rows: Any, weight: Any, physics: slice) -> Breaks:
     parts = (slice(0, 1), slice(1, len(rows)), slice(len(rows), None))
     whole, first, second = (_Side(*(value[part] for value in sides)) for part in parts)
     shown = first.determined & second.determined
-    ranks = first.rank + second.rank
     rounding = tolerances.CANCELLATION(gram.dtype) * running[-1, -1, -1]
-    left = first.left + second.left
-    df_den = xp.where(shown, rows[-1:] - ranks, 0.0)
+    both = ((first, rows[:-1]), (second, rows[-1:] - rows[:-1]))
+    size = running_sums(num_rows * weight)[1:]
+    variance, df_den = _noise_of_difference(both, size[:-1] / xp.where(size[-1:] > 0, size[-1:], 1))
     return Breaks(
-        gain=xp.maximum(whole.left - left - rounding, 0.0),
-        df_num=xp.where(shown, ranks - whole.rank, 0.0),
-        df_den=df_den,
-        variance=left / xp.maximum(df_den, 1) + rounding,
+        gain=xp.maximum(whole.left - first.left - second.left - rounding, 0.0),
+        df_num=xp.where(shown, first.rank + second.rank - whole.rank, 0.0),
+        df_den=xp.where(shown, df_den, 0.0),
+        variance=variance + rounding,
         theta=xp.stack([first.theta, second.theta]),
         whole=whole.theta[0],
     )

@@ -89,8 +89,7 @@ def sum_final(
       layout: columns.
       num_map: cells of the map.
     """
-    kept = region.weight > 0
-    cell = look.cells.of_row
+    kept, cell = settled.kept, look.cells.of_row
     physics, response = rows.columns[layout.physics], rows.columns[-1]
     most = region.spans.present.shape[0]
     weight = jnp.append(weights, jnp.zeros(1, weights.dtype))[cell]

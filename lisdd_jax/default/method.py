@@ -31,7 +31,7 @@ from lisdd_jax.default.ordering import (
     without_terms,
 )
 from lisdd_jax.default.row_noise import weigh
-from lisdd_jax.default.rows import OpenRegions
+from lisdd_jax.default.rows import Apart, OpenRegions
 from lisdd_jax.default.settling import Settled, settle
 from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells, weights_of_cells
 from lisdd_jax.default.turns import Turned, find_form
@@ -130,20 +130,20 @@ def run(key: jax.Array, data: Dataset, before: jax.Array, config: Config) -> Dia
 
     limits = (-(np if known else jnp).log(config.alpha), state.negligible)
 
-    def work(keep: jax.Array) -> tuple[tuple[Survey, NarrowRun], jax.Array]:
+    def work(keep: jax.Array) -> tuple[tuple[Survey, Apart], jax.Array]:
         gram, count = to_host(rows.sum_kept_rows(ordered, look.cells, keep))
         survey = survey_cells(gram, count, state, layout)
         law = (survey.place.theta, survey.place.clean)
         clean = _clean_cells(survey, config)
         found = rows.keep_near_law(ordered, look, law, survey.scale, clean, keep, limits, layout)
-        return (survey, found.runs), found.keep
+        return (survey, found.apart), found.keep
 
-    (survey, runs), keep, repeats = _repeat_until_settled(work, look.keep, known)
+    (survey, apart), keep, repeats = _repeat_until_settled(work, look.keep, known)
     task = Task(live, ordered, look, keep, repeats, state, survey, layout, config)
-    stands, run = _take_regions(task, to_host(runs))
+    stands, run = _take_regions(task, to_host(apart.runs))
     # Known flags in NumPy: an operation on them would be a program for every number of rows.
     task = task._replace(keep=to_host(keep) | run.rows(len(keep)))
-    region, settled, turned = _find_regions(task, stands, run)
+    region, settled, turned = _find_regions(task, stands, run, apart)
     stands = stands._replace(theta=turned.theta)
     task = task._replace(repeats=repeats & turned.settled)
     if not known:
@@ -202,7 +202,7 @@ def _take_regions(task: Task, runs: NarrowRun) -> tuple[Standing, NarrowRun]:
 
 
 def _find_regions(
-    task: Task, stands: Standing, run: NarrowRun
+    task: Task, stands: Standing, run: NarrowRun, apart: Apart
 ) -> tuple[OpenRegions, Settled, Turned]:
     """Open the regions, find their terms and ends and the law beside them, and settle which rows
     serve what."""
@@ -213,5 +213,6 @@ def _find_regions(
         ordered, look.cells, members, stands.clean, task.keep, survey.scale, variance, run
     )
     found = find_form(ordered, region, sums, stands.theta, variance, members, layout, task.config)
-    settled = settle(ordered, look, region, found.theta, found.placed, variance, layout)
+    law = (found.theta, variance)
+    settled = settle(ordered, look, region, apart, law, found.placed, layout)
     return region, settled, found

@@ -48,15 +48,15 @@ def make_ahead(key: jax.Array, data: Dataset, before: jax.Array, config: Config)
     look = first_look.look.ahead(lawful, layout.without_terms())
     searched = ordered.without_labels()
     laws = ((law, flags), cells, flags, look.keep, (variance, variance))
-    kept = rows.keep_near_law.ahead(searched, look, *laws, layout)
+    apart = rows.keep_near_law.ahead(searched, look, *laws, layout).apart
     of_region = (config.max_regions,)
-    run = NarrowRun(*(of(*of_region, dtype=part.dtype) for part in kept.runs))
+    run = NarrowRun(*(of(*of_region, dtype=part.dtype) for part in apart.runs))
     region, _ = rows.open_regions.ahead(
         searched, look.cells, members, flags, look.keep, cells, variance, run
     )
     begin = (region.spans.start, region.spans.stop)
     placed, _ = rows.move_ends.ahead(searched, region, law, use, yes, begin, layout)
-    settled = settle.ahead(searched, look, region, law, placed, variance, layout)
+    settled = settle.ahead(searched, look, region, apart, (law, variance), placed, layout)
     method.rounding_variance.ahead(data, searched, look.keep)
     rows.sum_kept_rows.ahead(searched, look.cells, look.keep)
     sum_final.ahead(

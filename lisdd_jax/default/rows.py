@@ -47,16 +47,28 @@ def residual_of(rows: Ordered, theta: jax.Array, layout: ColumnLayout) -> jax.Ar
     return rows.columns[-1] - theta @ rows.columns[layout.physics]
 
 
+class Apart(NamedTuple):
+    """Why rows are apart from a law.
+
+    Attributes:
+      runs: ``(MOST_RUNS,)`` too short for cells to show; empty where none stands out.
+      scale: ``(K,)`` noise scales about the law, by which other rows are near.
+    """
+
+    runs: NarrowRun
+    scale: jax.Array
+
+
 class KeptRows(NamedTuple):
-    """Rows that the cells are described by, and runs of others.
+    """Rows that the cells are described by.
 
     Attributes:
       keep: ``(n,)`` bool, rows near to the law or to their own cell, without the runs.
-      runs: ``(MOST_RUNS,)`` too short for cells to show; empty where none stands out.
+      apart: the others.
     """
 
     keep: jax.Array
-    runs: NarrowRun
+    apart: Apart
 
 
 @compiled(static_argnames=("layout",))
@@ -109,7 +121,7 @@ def keep_near_law(
         least,
         lambda run: narrow_runs.is_narrow(run, short, cells),
     )
-    return KeptRows(near.keep & ~runs.rows(len(cell)), runs)
+    return KeptRows(near.keep & ~runs.rows(len(cell)), Apart(runs, near.scale))
 
 
 class OpenRegions(NamedTuple):

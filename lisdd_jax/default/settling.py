@@ -15,7 +15,9 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.leaks import leaking_rows
 from lisdd_jax.default.noise_tail import continue_tail
 from lisdd_jax.default.ordering import Ordered
-from lisdd_jax.default.rows import OpenRegions, residual_of
+from lisdd_jax.default.outliers import CUT
+from lisdd_jax.default.rows import Apart, OpenRegions, residual_of
+from lisdd_jax.numerics import medians
 from lisdd_jax.numerics.compilation import compiled
 from lisdd_jax.numerics.precision import full_precision
 
@@ -31,10 +33,11 @@ class Settled(NamedTuple):
       lower_interval, upper_interval: ``(R, 2)``; NaN where an end lies at the end of the axis.
       is_kink, softness: ``(2, R)`` of lower and upper ends.
       slot: ``(n,)`` int32 region of every row, ``R`` outside.
+      kept: ``(n,)`` bool, rows that serve the law, a region or neither, but are not set aside.
       law: ``(n,)`` bool, rows of the law.
       tail: ``(n,)`` bool, rows set aside that it would have as the tail of its noise.
       num_rows: ``(R,)`` int32 rows inside.
-      outlier: ``(n,)`` bool, in the order of the record.
+      outlier: ``(n,)`` bool, rows set aside, in the order of the record.
     """
 
     lower: jax.Array
@@ -44,6 +47,7 @@ class Settled(NamedTuple):
     is_kink: jax.Array
     softness: jax.Array
     slot: jax.Array
+    kept: jax.Array
     law: jax.Array
     tail: jax.Array
     num_rows: jax.Array
@@ -168,25 +172,34 @@ def _correction(rows: Ordered, spans: Spans, placed: Placed, ends_at: jax.Array)
     return ends.correct(placed.coefficients, rows.columns, slot)
 
 
+def _near_again(remaining: jax.Array, look: FirstLook, apart: Apart) -> jax.Array:
+    """Rows ``(n,)`` near to the law and the corrections, by the scales that rows were kept by.
+
+    What is far from the fit of a cell that an end divides may be near to what holds on its side.
+    """
+    bound = CUT * medians.per_row(apart.scale, look.cells.of_row)
+    return (jnp.abs(remaining) <= bound) & ~apart.runs.rows(len(remaining))
+
+
 @compiled(static_argnames=("layout",))
 @full_precision
 def settle(
     rows: Ordered,
     look: FirstLook,
     region: OpenRegions,
-    theta: jax.Array,
+    apart: Apart,
+    law: tuple[jax.Array, jax.Array],
     placed: Placed,
-    variance: jax.Array,
     layout: ColumnLayout,
 ) -> Settled:
     """Intervals of the ends, jumps or kinks, and the rows of the law.
 
     Args:
-      rows, look, region, placed: what was found.
-      theta: ``(p,)`` the law.
-      variance: of the noise.
+      rows, look, region, apart, placed: what was found.
+      law: ``theta (p,)``, and the variance of the noise.
       layout: columns.
     """
+    theta, variance = law
     spans, num, weight = region.spans, rows.axis.shape[0], region.weight
     inflation = look.dependence.rows
     residual = residual_of(rows, theta, layout)
@@ -200,11 +213,14 @@ def settle(
 
     own = ends.inside(spans, found.position[0], found.position[1], num)
     inside = jnp.any(own, axis=0)
-    kept, used = weight > 0, look.cells.of_row < MOST_CELLS
+    used = look.cells.of_row < MOST_CELLS
     remaining = residual - _correction(rows, spans, placed, found.position)
-    far = used & ~kept & (jnp.abs(remaining) > region.bound)
-    law = _rows_of_law(used & ~inside & region.sound, _doubtful(rows, spans, found, begun))
-    law = law & ~leaking_rows(residual, law & kept, spans, found.position, variance * inflation)
+    kept = (weight > 0) | (used & _near_again(remaining, look, apart))
+    far = used & ~kept
+    serves = _rows_of_law(used & ~inside & region.sound, _doubtful(rows, spans, found, begun))
+    serves = serves & ~leaking_rows(
+        residual, serves & kept, spans, found.position, variance * inflation
+    )
     return Settled(
         lower=found.place[0],
         upper=found.place[1],
@@ -213,8 +229,9 @@ def settle(
         is_kink=found.is_kink,
         softness=found.softness,
         slot=jnp.where(inside, jnp.argmax(own, axis=0), own.shape[0]).astype(jnp.int32),
-        law=law & kept,
-        tail=continue_tail(residual, region.bound, law & far, law & kept),
+        kept=kept,
+        law=serves & kept,
+        tail=continue_tail(residual, region.bound, serves & far, serves & kept),
         num_rows=jnp.sum(own, axis=1, dtype=jnp.int32),
         outlier=jnp.zeros(num, bool).at[rows.order].set(far),
     )

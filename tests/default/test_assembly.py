@@ -117,6 +117,7 @@ def findings(**changes):
             is_kink=np.array([[True, False, False], [False, False, False]]),
             softness=np.array([[0.3, 0.0, 0.0], [0.0, 0.0, 0.0]]),
             slot=np.zeros(4, np.int32),
+            kept=np.ones(4, bool),
             law=np.ones(4, bool),
             tail=np.zeros(4, bool),
             num_rows=np.array([20, 40, 0], np.int32),

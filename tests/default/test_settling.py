@@ -4,33 +4,47 @@ import functools
 from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import stages as passes
 
 from lisdd_jax.default import rows, settling
+from lisdd_jax.default.cells import MOST_CELLS
 from lisdd_jax.default.ends import Placed, Spans
+from lisdd_jax.default.narrow_runs import MOST_RUNS, NarrowRun
+from lisdd_jax.default.rows import Apart
 from lisdd_jax.default.settling import settle
 
+NO_RUNS = NarrowRun(*np.zeros((2, MOST_RUNS), np.int32), np.zeros(MOST_RUNS))
 
-@functools.lru_cache(maxsize=1)
-def settled():
+
+def settle_stages(unkept=(), runs=NO_RUNS):
+    """Ends and rows, some of which ``unkept`` by their cells though the law holds there."""
     found = passes.stages()
+    region = found.region
+    weight = np.array(region.weight)
+    weight[np.asarray(unkept, int)] = 0
+    region = region._replace(weight=jax.device_put(weight))
     use = np.zeros((4, passes.LAYOUT.size - 1), bool)
     use[0, 0] = True
     begin = (found.region.spans.start, found.region.spans.stop)
     placed, _ = rows.move_ends(
         found.rows,
-        found.region,
+        region,
         found.theta,
         np.asarray(use),
         np.zeros((), bool),
         begin,
         passes.LAYOUT,
     )
-    variance = found.look.scale**2
-    return settle(
-        found.rows, found.look, found.region, found.theta, placed, variance, passes.LAYOUT
-    )
+    law = (found.theta, found.look.scale**2)
+    apart = Apart(jax.device_put(runs), jnp.full(MOST_CELLS, found.look.scale))
+    return settle(found.rows, found.look, region, apart, law, placed, passes.LAYOUT)
+
+
+@functools.lru_cache(maxsize=1)
+def settled():
+    return settle_stages()
 
 
 def test_the_end_is_where_the_step_is():
@@ -59,6 +73,23 @@ def test_outliers_are_named_in_the_order_of_the_record():
     outlier = np.flatnonzero(np.asarray(settled().outlier))
     assert passes.BAD in outlier
     assert len(outlier) <= 3
+
+
+def test_every_row_in_use_is_kept_or_named():
+    before = passes.stages()
+    used, order = np.isfinite(before.rows.axis), np.asarray(before.rows.order)
+    # Outside of the region and in it, beside rows of a run that no region was found for.
+    unkept, run = [100, 101, 300, 430], [200, 201, 202]
+    runs = NO_RUNS._replace(start=NO_RUNS.start + 200, stop=NO_RUNS.stop + 203)
+    found = jax.device_get(settle_stages([*unkept, *run], runs))
+    named = found.outlier[order]
+    assert not (found.kept & named).any()
+    np.testing.assert_array_equal(found.kept | named, used)
+    assert named[run].all()
+    assert not named[unkept].any()
+    assert found.law[[100, 101, 300]].all()
+    assert found.slot[430] == 0
+    assert found.outlier[passes.BAD]
 
 
 def test_a_level_correction_ends_in_a_jump():
