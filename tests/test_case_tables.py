@@ -165,8 +165,8 @@ class TestPlaces:
         assert exact.lower == pytest.approx(1990.5, abs=1.0)
 
     def test_oxygen_that_squids_need(self, found):
-        """A level and a straight line meet at 2.86, but the rows bend softly around 2.5: that leaves
-        20 noise variances less, so that the end is said to be gradual."""
+        """A level and a straight line meet at 2.86, but the rows bend softly around 2.5, which
+        leaves over 20 noise variances less: the end is said to be gradual."""
         result = found("squid_pcrit")
         assert result.verdict == "discrepancy"
         (end,), (softness,) = result.regions["upper"], result.regions["upper_softness"]

@@ -114,6 +114,40 @@ def _units(task: Task, data: Dataset) -> Units:
     return Units(unit, *(to_host(part) for part in rest))
 
 
+class _Judged(NamedTuple):
+    """The verdict, and what it rests on; names are those of ``Findings``."""
+
+    scatter: Any
+    share: Any
+    verdict: Any
+    acts: Any
+
+
+def _judge(
+    task: Task,
+    exact: ExactnessTest,
+    stands: Standing,
+    form: ChosenForm,
+    settled: Settled,
+    everywhere: Everywhere,
+) -> _Judged:
+    share = judging.share_of_rival(task, stands, settled)
+    rival = judging.has_rival(task, stands, settled, share)
+    scatter = regions.size_of_scatter(task.survey.fits, stands.scatter)
+    verdict = judging.judge(task, exact, stands, form, everywhere, rival, scatter)
+    acts = everywhere.named & (verdict == int(Verdict.NO_CLEAN_REGIME))
+    return _Judged(scatter, share, verdict, acts)
+
+
+def _status(task: Task, law: Physics, variance: Any, before: jax.Array) -> Any:
+    return first_failure(
+        to_host(before),
+        status_if(~law.determined, Status.NO_CLEAN_CELLS),
+        status_if(variance <= 4 * task.state.floor, Status.EXACT_FIT),
+        status_if(~task.repeats, Status.ITERATION_LIMIT),
+    )
+
+
 def conclude(
     task: Task,
     stands: Standing,
@@ -124,34 +158,22 @@ def conclude(
     before: jax.Array,
 ) -> Diagnosis:
     """From sums to results."""
-    survey, floor = task.survey, task.state.floor
+    survey, num_rows = task.survey, to_host(task.live.num_rows)
     exact = judge_law(survey, task.state, task.layout)
     law = _fit_law(task, exact, stands, final, data.block is not None)
     explained = _explain(task, stands, form, settled, final, law)
-    share = judging.share_of_rival(task, stands, settled)
-    rival = judging.has_rival(task, stands, settled, share)
-    size = regions.size_of_scatter(survey.fits, stands.scatter)
-    verdict = judging.judge(task, exact, stands, form, explained.everywhere, rival, size)
-    acts = explained.everywhere.named & (verdict == int(Verdict.NO_CLEAN_REGIME))
+    judged = _judge(task, exact, stands, form, settled, explained.everywhere)
     joint = _fit_jointly(task, explained.everywhere)
-    law = whole_axis.law_of_all_rows(joint, law, acts)
-    variance = namespace(acts).where(acts, joint.variance, survey.variance)
-    mapped = outcome.map_cells(
-        final.map_all, final.map_law, final.map_rows[:, 1], law.theta, floor, task.layout
-    )
-    on_map = (mapped.misfit, mapped.own_noise, mapped.louder)
-    on_all, *tails = log_tails(joint.test, *explained.tests, *on_map)
-    status = first_failure(
-        to_host(before),
-        status_if(~law.determined, Status.NO_CLEAN_CELLS),
-        status_if(variance <= 4 * floor, Status.EXACT_FIT),
-        status_if(~task.repeats, Status.ITERATION_LIMIT),
-    )
+    law = whole_axis.law_of_all_rows(joint, law, judged.acts)
+    variance = namespace(judged.acts).where(judged.acts, joint.variance, survey.variance)
+    on_map = (final.map_all, final.map_law, final.map_rows[:, 1])
+    mapped = outcome.map_cells(*on_map, law.theta, task.state.floor, task.layout)
+    ratios = (*explained.tests, mapped.misfit, mapped.own_noise, mapped.louder)
+    on_all, *tails = to_host(log_tails(joint.test, *ratios))
     found = Findings(
         look=task.state.look,
         place=survey.place,
         exactness=exact,
-        scatter=size,
         variance=variance,
         certified=stands.certified,
         gain=stands.gain,
@@ -163,15 +185,12 @@ def conclude(
         final=final,
         law=law,
         everywhere=explained.everywhere,
-        share=share,
         map=mapped,
         tests=explained.tests,
-        log_p=to_host(tuple(tails)),
+        log_p=tuple(tails),
         supports=explained.chosen,
-        acts=acts,
-        verdict=verdict,
-        status=status,
+        status=_status(task, law, variance, before),
+        **judged._asdict(),
     )
-    num_rows = to_host(task.live.num_rows)
-    found = whole_axis.spread_over_axis(found, joint, to_host(on_all), num_rows)
+    found = whole_axis.spread_over_axis(found, joint, on_all, num_rows)
     return assemble(found, _units(task, data), num_rows, task.config)
