@@ -6,6 +6,7 @@ module; it is hashed by ``host_code``.
 """
 
 import hashlib
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -33,20 +34,34 @@ def fingerprint(
       Sixteen hexadecimal digits.
     """
     closed, _ = replication.trace(key_dtype, dtypes)
-    function = jax.jit(jax.extend.core.jaxpr_as_fun(closed))
-    leaves = jax.tree.leaves(argument_shapes(key_dtype, dtypes))
-    module = function.trace(*leaves).lower(lowering_platforms=(platform,)).as_text()
-    digest = hashlib.sha256()
-    for line in module.splitlines():
-        # A mesh names the device that a callback runs on, which is another on every process.
-        if not line.lstrip().startswith("sdy.mesh"):
-            digest.update(line.encode())
+    # Lowering takes seconds, and a study that goes on has the trace of the one before.
+    known = _hashes.setdefault(closed.jaxpr, {})
+    if platform not in known:
+        leaves = jax.tree.leaves(argument_shapes(key_dtype, dtypes))
+        known[platform] = _hash_of_module(closed, leaves, platform)
+    digest = known[platform].copy()
     # JAX may pass constants to the module instead of writing them into it.
     for constant in _constants(closed):
         digest.update(_bytes(constant))
     for callback in _callbacks(closed.jaxpr):
         digest.update(host_code_hash(callback).encode())
     return digest.hexdigest()[:16]
+
+
+_hashes: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+"""By the trace of a replication, as long as there is one, and platform."""
+
+
+def _hash_of_module(closed: Any, leaves: list[Any], platform: str) -> Any:
+    """The hash object of the lowered module of a trace."""
+    function = jax.jit(jax.extend.core.jaxpr_as_fun(closed))
+    module = function.trace(*leaves).lower(lowering_platforms=(platform,)).as_text()
+    digest = hashlib.sha256()
+    for line in module.splitlines():
+        # A mesh names the device that a callback runs on, which is another on every process.
+        if not line.lstrip().startswith("sdy.mesh"):
+            digest.update(line.encode())
+    return digest
 
 
 def _bytes(constant: Any) -> bytes:
