@@ -115,8 +115,14 @@ _LINES = (
         "test_real_tables",
         "test_prediction",
     ),
-    ("test_hostile_data",),
-    ("test_estimator", "default/test_programs", "test_cli", "test_case_tables", "test_doctests"),
+    (
+        "test_hostile_data",
+        "test_estimator",
+        "default/test_programs",
+        "test_cli",
+        "test_case_tables",
+        "test_doctests",
+    ),
     ("test_guides",),
     ("test_nonlinear",),
     ("test_hybrid_examples",),
@@ -151,6 +157,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the modules that take longest, and keep those that share programs together."""
     last = (len(_LINES), 0)
     items.sort(key=lambda item: _PLACES.get(_module_of(item), last))
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has made stays to the end: giving memory back need not look through it."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
