@@ -37,7 +37,7 @@ from lisdd_jax.default.survey import Known, Survey, revive_survey, survey_cells,
 from lisdd_jax.default.turns import Turned, find_form
 from lisdd_jax.numerics import tolerances
 from lisdd_jax.numerics.compilation import compiled
-from lisdd_jax.numerics.hosted import is_known, namespace, to_host
+from lisdd_jax.numerics.hosted import is_known, namespace, to_host, traced_once
 from lisdd_jax.results import Diagnosis
 
 _NUM_PASSES = 4
@@ -62,18 +62,17 @@ def _repeat_until_settled(
                 break
         return result, used, np.bool_(settled)
 
+    traced, (empty, _) = traced_once(work, keep)
+
     def goes_on(state: tuple[Any, ...]) -> jax.Array:
         step, *_, moved = state
         return moved & (step < _NUM_PASSES)
 
     def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
         step, _, _, keep, _ = state
-        result, after = work(keep)
+        result, after = traced(keep)
         return step + 1, result, keep, after, jnp.any(after != keep)
 
-    empty = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(work, keep)[0]
-    )
     _, result, used, _, moved = lax.while_loop(
         goes_on, body, (jnp.int32(0), empty, keep, keep, jnp.ones((), bool))
     )

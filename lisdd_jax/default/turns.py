@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -16,7 +15,7 @@ from lisdd_jax.default.layout import ColumnLayout
 from lisdd_jax.default.ordering import Ordered
 from lisdd_jax.default.rows import OpenRegions
 from lisdd_jax.numerics import small_systems, tolerances
-from lisdd_jax.numerics.hosted import choose, namespace, to_host
+from lisdd_jax.numerics.hosted import choose, namespace, to_host, traced_once
 
 _NUM_TURNS, _NUM_LAWS = 3, 2
 """Moves of the ends, each with the terms chosen after the last; they repeat after one or two. Then
@@ -217,9 +216,10 @@ def _take_turns(plan: _Plan) -> Turned:
 
 def _trace_turns(plan: _Plan) -> Turned:
     """The same loops as one, so that a turn is compiled once."""
+    turn, empty = traced_once(plan.turn, plan.theta, plan.first)
 
     def body(state: _Loop) -> _Loop:
-        found = plan.turn(state.theta, state.begin)
+        found = turn(state.theta, state.begin)
         done = found.settled | (state.step == _NUM_TURNS - 1)
         law = state.law + done.astype(state.law.dtype)
         again = done & (law == _NUM_LAWS)
@@ -235,8 +235,6 @@ def _trace_turns(plan: _Plan) -> Turned:
         )
 
     zero = jnp.int32(0)
-    shapes = jax.eval_shape(plan.turn, plan.theta, plan.first)
-    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     state = _Loop(zero, zero, plan.theta, plan.first, empty, empty)
     state = lax.while_loop(lambda state: state.law < 2 * _NUM_LAWS, body, state)
     # Where the second start was left out, what was found last is what was kept.

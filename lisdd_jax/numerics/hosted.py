@@ -70,6 +70,22 @@ def scan(
     return state, np.stack(found)
 
 
+def traced_once(work: Callable[..., State], *arguments: Any) -> tuple[Callable[..., State], State]:
+    """Work for arguments of these shapes, traced here and nowhere else, and its result in zeros.
+
+    A loop that holds the result of its work has to begin with one: asked for its shapes by
+    ``jax.eval_shape``, the work would be traced a second time.
+    """
+    closed, shapes = jax.make_jaxpr(work, return_shape=True)(*arguments)
+    tree = jax.tree.structure(shapes)
+
+    def traced(*arguments: Any) -> State:
+        leaves = jax.tree.leaves(arguments)
+        return jax.tree.unflatten(tree, jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *leaves))
+
+    return traced, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+
 _LARGEST_UNROLLED = 3
 
 
