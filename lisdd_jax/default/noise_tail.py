@@ -22,7 +22,7 @@ noise has 1.4, a normal one with gross errors of unit spread at six scales 0.19,
 _SHOULDER = 0.4
 """Share of the bound, two scales, from which rows tell to which side the noise leans."""
 
-_LEANS, _ERRORS = 3.0, 3.0
+_LEANS, _ERRORS = 3.0, 2.0
 """How many times the rows of the other side, and by how many standard errors more: where gross
 errors move a law by a fifth of a scale, their side has 2.6 times as many."""
 
