@@ -63,7 +63,7 @@ with contextlib.suppress(OSError, TypeError, AttributeError):
 # Within a module more is left, since its tests share programs, and less where a long one begins.
 _MOST_BYTES_WITHIN_A_MODULE = 25 << 26
 _MOST_BYTES_BEFORE_A_MODULE = 23 << 26
-_MOST_BYTES_BEFORE_A_LONG_ONE = 9 << 27
+_MOST_BYTES_BEFORE_A_LONG_ONE = 1 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
