@@ -140,3 +140,25 @@ def test_log_of_the_normal_distribution_function():
     for found in (hosted.log_ndtr(values), jax.jit(hosted.log_ndtr)(values)):
         np.testing.assert_allclose(found, stats.norm.logcdf(values), rtol=1e-9)
     assert hosted.log_ndtr(np.float64(0)) == pytest.approx(np.log(0.5))
+
+
+def test_work_is_traced_once_in_a_batch_too():
+    traces = []
+
+    def repeat(scale, state):
+        def work(state, step):
+            traces.append(None)
+            return {"sum": state["sum"] + scale * step, "flag": step > 1}
+
+        traced, empty = hosted.traced_once(work, state, 0.0)
+        assert empty["flag"].dtype == bool
+        for step in (1.0, 2.0):
+            state = traced(state, step)
+        return state, empty
+
+    scale, state = np.array([1.0, 10.0]), {"sum": np.ones(2), "flag": np.zeros(2, bool)}
+    found, empty = jax.jit(jax.vmap(repeat))(scale, state)
+    assert len(traces) == 1
+    np.testing.assert_array_equal(found["sum"], 1 + 3 * scale)
+    assert np.all(found["flag"])
+    np.testing.assert_array_equal(empty["sum"], np.zeros(2))
