@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 import re
 import subprocess
 import sys
@@ -57,7 +58,11 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+
+
+@functools.cache
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text())
 
 
 def unit_of(name: str) -> str:
@@ -70,12 +75,12 @@ def imports(name: str) -> list[tuple[str, bool]]:
     """What a module imports, in full, and whether the import runs when the module is loaded."""
     inside = {
         id(child)
-        for node in ast.walk(TREES[name])
+        for node in ast.walk(tree_of(name))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for child in ast.walk(node)
     }
     found = []
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree_of(name)):
         at_load = id(node) not in inside
         if isinstance(node, ast.Import):
             found += [(alias.name, at_load) for alias in node.names]
@@ -175,8 +180,8 @@ def siblings(name: str) -> str:
 
 def test_few_names_are_defined_twice():
     places = collections.defaultdict(set)
-    for name, tree in TREES.items():
-        for node in tree.body:
+    for name in MODULES:
+        for node in tree_of(name).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].add(siblings(name))
     twice = {name: where for name, where in places.items() if len(where) > 1}
@@ -203,7 +208,7 @@ def test_every_module_of_a_method_has_its_test_module(name):
 def constants(name: str) -> list[float]:
     """Numbers that a module names in capitals."""
     found: list[float] = []
-    for node in TREES[name].body:
+    for node in tree_of(name).body:
         if (
             not isinstance(node, ast.Assign)
             or not ast.unparse(node.targets[0]).strip("(_").isupper()
@@ -291,9 +296,7 @@ def is_membership(node: ast.AST) -> bool:
 
 
 def test_membership_of_a_region_is_decided_once():
-    places = {
-        name for name, tree in TREES.items() for node in ast.walk(tree) if is_membership(node)
-    }
+    places = {name for name in MODULES for node in ast.walk(tree_of(name)) if is_membership(node)}
     # A bracket of an order statistic is open at both ends, and no region.
     assert places <= {"results.places", "numerics.bracket"}
     source = "(x >= lower) & (x < upper)"

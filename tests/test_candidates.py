@@ -1,6 +1,7 @@
 """Regions named beforehand: evidence, false-discovery control, and a form for each."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -16,11 +17,16 @@ from lisdd_jax.status import Status
 from lisdd_jax.study.experiments import scenarios
 
 LOWER, UPPER = np.array(scenarios.CANDIDATE_REGIONS).T
-SAMPLE = jax.jit(scenarios.several_regions(3000))(jax.random.key(0))
 CONFIG = Config.paper(num_starts=10)
 
 
-def run(sample: scenarios.Sample = SAMPLE, **changes: Any) -> CandidateRegions:
+@functools.cache
+def drawn() -> scenarios.Sample:
+    return jax.jit(scenarios.several_regions(3000))(jax.random.key(0))
+
+
+def run(sample: scenarios.Sample | None = None, **changes: Any) -> CandidateRegions:
+    sample = drawn() if sample is None else sample
     arguments = {"lower": LOWER, "upper": UPPER, "key": jax.random.key(1), "config": CONFIG}
     arguments |= changes
     return diagnose_regions(
@@ -50,8 +56,8 @@ def test_declares_the_two_discrepant_regions_with_their_own_terms(
 
 def test_evidence_is_the_chi_square_tail_of_the_energy() -> None:
     found = run()
-    residual = np.asarray(SAMPLE.response - SAMPLE.design @ found.coefficients)
-    axis = np.asarray(SAMPLE.axis)
+    residual = np.asarray(drawn().response - drawn().design @ found.coefficients)
+    axis = np.asarray(drawn().axis)
     for k in range(4):
         inside = (axis >= LOWER[k]) & (axis < UPPER[k])
         energy = np.sum(residual[inside] ** 2) / float(found.scale) ** 2
@@ -66,11 +72,11 @@ def test_evidence_is_the_chi_square_tail_of_the_energy() -> None:
 def test_evidence_against_the_clean_rows_is_the_f_test_of_dummies() -> None:
     """One dummy per row of the region takes its rows out: the classical predictive F."""
     found = run(scale="clean")
-    axis = np.asarray(SAMPLE.axis)
+    axis = np.asarray(drawn().axis)
     edges = np.append(found.cells.lower, found.cells.upper[-1])
     cell = np.clip(np.searchsorted(edges, axis, side="right") - 1, 0, len(edges) - 2)
     clean = ~np.asarray(found.cells.flagged)[cell]
-    design, response = np.asarray(SAMPLE.design), np.asarray(SAMPLE.response)
+    design, response = np.asarray(drawn().design), np.asarray(drawn().response)
 
     def residual_sum(rows: np.ndarray) -> float:
         return float(np.linalg.lstsq(design[rows], response[rows], rcond=None)[1][0])
@@ -118,15 +124,15 @@ def test_an_empty_region_is_undefined_and_not_declared() -> None:
 
 
 def test_corrected_forecast_uses_the_declared_regions(declared: CandidateRegions) -> None:
-    forecast = predict(declared, SAMPLE.design, SAMPLE.axis, SAMPLE.features)
-    error = np.sqrt(np.mean((np.asarray(forecast) - np.asarray(SAMPLE.response)) ** 2))
+    forecast = predict(declared, drawn().design, drawn().axis, drawn().features)
+    error = np.sqrt(np.mean((np.asarray(forecast) - np.asarray(drawn().response)) ** 2))
     assert error == pytest.approx(0.3, abs=0.02)
 
 
 def test_rows_out_of_use_do_not_matter() -> None:
     mask = np.arange(3000) < 2500
-    wild = jnp.where(jnp.asarray(mask), SAMPLE.response, 1e6)
-    sample = jax.tree.map(lambda leaf: leaf, SAMPLE)
+    wild = jnp.where(jnp.asarray(mask), drawn().response, 1e6)
+    sample = jax.tree.map(lambda leaf: leaf, drawn())
     edges = np.linspace(0, 4.5, 15)
     object.__setattr__(sample, "response", wild)
     same = run(mask=mask, edges=edges)
@@ -143,9 +149,9 @@ def test_rows_outside_the_edges_are_told_under_a_trace() -> None:
         found = run(sample, edges=edges)
         return found.status, found.cells.count
 
-    status, count = told(SAMPLE)
+    status, count = told(drawn())
     assert int(status) == Status.ROWS_OUTSIDE_EDGES
-    assert int(count.sum()) == int(np.sum(np.asarray(SAMPLE.axis) <= 4.0))
+    assert int(count.sum()) == int(np.sum(np.asarray(drawn().axis) <= 4.0))
 
 
 def test_settings_of_the_default_method_are_refused() -> None:
@@ -158,7 +164,9 @@ def test_the_evidence_is_of_regions_fixed_beforehand(declared: CandidateRegions)
 
 
 def test_a_failure_leaves_no_number() -> None:
-    found = run(dataclasses.replace(SAMPLE, design=SAMPLE.design.at[:, 1].set(SAMPLE.design[:, 0])))
+    found = run(
+        dataclasses.replace(drawn(), design=drawn().design.at[:, 1].set(drawn().design[:, 0]))
+    )
     assert int(found.status) == Status.RANK_DEFICIENT_DESIGN
     for value in (found.scale, found.regions.statistic, found.regions.p_value, found.coefficients):
         assert np.isnan(value).all()

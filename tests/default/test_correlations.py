@@ -12,7 +12,7 @@ from lisdd_jax.default.cells import MOST_CELLS, SortedCells
 NUM, CELLS = 600, 12
 CELL = np.repeat(np.arange(CELLS), NUM // CELLS).astype(np.int32)
 BOUNDS = np.append(NUM // CELLS * np.arange(CELLS), np.full(MOST_CELLS + 1 - CELLS, NUM))
-LAYOUT = SortedCells(jax.device_put(CELL), jnp.asarray(BOUNDS, jnp.int32), jnp.int32(CELLS))
+LAYOUT = jax.device_put(SortedCells(CELL, BOUNDS.astype(np.int32), np.int32(CELLS)))
 
 
 @jax.jit

@@ -11,10 +11,9 @@ from lisdd_jax.default.sums import sum_products
 
 NUM, CELLS = 240, 12
 BOUNDS = np.append(NUM // CELLS * np.arange(CELLS), np.full(MOST_CELLS + 1 - CELLS, NUM))
-LAYOUT = SortedCells(
-    jnp.asarray(np.repeat(np.arange(CELLS), NUM // CELLS).astype(np.int32)),
-    jnp.asarray(BOUNDS, jnp.int32),
-    jnp.int32(CELLS),
+OF_ROW = np.repeat(np.arange(CELLS), NUM // CELLS)
+LAYOUT = jax.device_put(
+    SortedCells(OF_ROW.astype(np.int32), BOUNDS.astype(np.int32), np.int32(CELLS))
 )
 BOUND = 5.0
 
@@ -52,7 +51,7 @@ def members(*runs):
     return jax.device_put(found)
 
 
-USE = jnp.asarray([[True, False], [True, False]])
+USE = jax.device_put(np.array([[True, False], [True, False]]))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -21,7 +21,7 @@ def spans():
     return Spans(of(1, 0) > 0, of(START, 0), of(STOP, 0), of(LOW, 0), of(HIGH, 0), cells)
 
 
-POSITION = jnp.array([[START, 0], [STOP, 0]], jnp.int32)
+POSITION = jax.device_put(np.array([[START, 0], [STOP, 0]], np.int32))
 
 
 def by_loops(residual, law, variance):

@@ -1,5 +1,6 @@
 """The correctors that others use, against NumPy and against PySINDy."""
 
+import functools
 import warnings
 from typing import Any
 
@@ -21,8 +22,10 @@ thresholded_least_squares = jax.jit(baselines.thresholded_least_squares)
 forecast = jax.jit(baselines.forecast)
 oracle = jax.jit(baselines.oracle)
 
-SAMPLE = simulate(jax.random.key(1))
-FRESH = simulate(jax.random.key(2))
+
+@functools.cache
+def sample_of(seed: int) -> scenarios.Sample:
+    return simulate(jax.random.key(seed))
 
 
 def arrays(sample: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -34,21 +37,21 @@ def solve(columns: np.ndarray, response: np.ndarray) -> np.ndarray:
 
 
 def test_black_box_and_joint_fit_are_least_squares() -> None:
-    design, features, response = arrays(SAMPLE)
+    design, features, response = arrays(sample_of(1))
     physics = solve(design, response)
-    box = black_box(SAMPLE)
+    box = black_box(sample_of(1))
     np.testing.assert_allclose(box.coefficients, physics, rtol=1e-10)
     np.testing.assert_allclose(box.weights, solve(features, response - design @ physics), rtol=1e-8)
     both = solve(np.hstack([design, features]), response)
-    found = joint(SAMPLE)
+    found = joint(sample_of(1))
     np.testing.assert_allclose(np.concatenate([found.coefficients, found.weights]), both, rtol=1e-7)
 
 
 def test_prediction_adds_the_terms_everywhere() -> None:
-    model = joint(SAMPLE)
-    design, features, _ = arrays(FRESH)
+    model = joint(sample_of(1))
+    design, features, _ = arrays(sample_of(2))
     expected = design @ np.asarray(model.coefficients) + features @ np.asarray(model.weights)
-    np.testing.assert_allclose(forecast(model, FRESH), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(forecast(model, sample_of(2)), expected, rtol=1e-12, atol=1e-12)
 
 
 def threshold(features: np.ndarray, target: np.ndarray, level: float) -> np.ndarray:
@@ -77,33 +80,35 @@ def test_thresholded_fit_is_that_of_pysindy(level: float, seed: int) -> None:
 @pytest.mark.parametrize("level", [0.1, 1.0])
 def test_global_sparse_fit_of_the_testbed_is_that_of_pysindy(level: float) -> None:
     pysindy = pytest.importorskip("pysindy")
-    design, features, response = arrays(SAMPLE)
+    design, features, response = arrays(sample_of(1))
     residual = response - design @ solve(design, response)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         optimizer = pysindy.STLSQ(threshold=level, alpha=0.05)
         optimizer.fit(features, residual[:, None])
-    ours = global_sparse(SAMPLE, level).weights
+    ours = global_sparse(sample_of(1), level).weights
     np.testing.assert_allclose(ours, optimizer.coef_[0], rtol=1e-7, atol=1e-12)
 
 
 def test_a_threshold_that_keeps_all_is_least_squares() -> None:
-    _, features, response = arrays(SAMPLE)
+    _, features, response = arrays(sample_of(1))
     np.testing.assert_allclose(
         threshold(features, response, 0.0), solve(features, response), rtol=1e-8
     )
 
 
 def test_a_threshold_that_keeps_nothing_leaves_the_physics() -> None:
-    model = global_sparse(SAMPLE, 1e3)
+    model = global_sparse(sample_of(1), 1e3)
     assert not np.any(model.weights)
-    np.testing.assert_allclose(model.coefficients, global_physics(SAMPLE).coefficients, rtol=0)
+    np.testing.assert_allclose(
+        model.coefficients, global_physics(sample_of(1)).coefficients, rtol=0
+    )
 
 
 def test_ensemble_is_the_mean_over_bootstraps() -> None:
     key, num = jax.random.key(3), 5
-    model = ensemble_sparse(key, SAMPLE, 0.02, num_bootstraps=num)
-    design, features, response = arrays(SAMPLE)
+    model = ensemble_sparse(key, sample_of(1), 0.02, num_bootstraps=num)
+    design, features, response = arrays(sample_of(1))
     physics, weights = [], []
     for one in jax.random.split(key, num):
         drawn = np.asarray(jax.random.randint(one, (800,), 0, 800))
@@ -118,7 +123,7 @@ def test_ensemble_is_the_mean_over_bootstraps() -> None:
 
 
 def test_oracle_reaches_the_noise() -> None:
-    error = np.asarray(oracle(SAMPLE, FRESH)) - np.asarray(FRESH.response)
+    error = np.asarray(oracle(sample_of(1), sample_of(2))) - np.asarray(sample_of(2).response)
     # Five standard errors of a root mean square, and the cost of four coefficients.
     assert np.sqrt(np.mean(error**2)) == pytest.approx(0.3, abs=5 * 0.3 / np.sqrt(1600) + 1e-3)
 
@@ -130,7 +135,7 @@ def test_oracle_of_the_null_is_the_physics() -> None:
 
 
 def test_thresholds_can_be_batched() -> None:
-    _, features, target = arrays(SAMPLE)
+    _, features, target = arrays(sample_of(1))
     gram, moment = features.T @ features, features.T @ target
     levels = jnp.array([0.05, 0.5, 100.0])
 

@@ -1,5 +1,6 @@
 """Scores of cells, intervals and forms against a truth."""
 
+import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,11 @@ EDGES = np.linspace(-3.3, 3.3, 15)
 SIMULATE = jax.jit(scenarios.oscillator(20))
 cells_inside = jax.jit(metrics.cells_inside, static_argnames="by")
 f1_score = jax.jit(metrics.f1_score)
-SAMPLE = SIMULATE(jax.random.key(0))
-NULL = SIMULATE(jax.random.key(0), beta=0.0)
+
+
+@functools.cache
+def drawn(**numbers: float) -> scenarios.Sample:
+    return SIMULATE(jax.random.key(0), **numbers)
 
 
 def regions(*intervals: tuple[float, float]) -> dict[str, np.ndarray]:
@@ -59,8 +63,8 @@ def test_f1(flagged: str, truth: str, score: float) -> None:
 
 
 def test_the_published_band_has_four_cells_by_centre_and_six_by_overlap() -> None:
-    centre = cells_inside(EDGES, SAMPLE, by="centre")
-    overlap = cells_inside(EDGES, SAMPLE, by="overlap")
+    centre = cells_inside(EDGES, drawn(), by="centre")
+    overlap = cells_inside(EDGES, drawn(), by="overlap")
     assert np.flatnonzero(centre).tolist() == [1, 2, 11, 12]
     assert np.flatnonzero(overlap).tolist() == [1, 2, 3, 10, 11, 12]
     # Flagging what overlaps scores 0.80 by the published definition, and everything 0.44.
@@ -70,12 +74,12 @@ def test_the_published_band_has_four_cells_by_centre_and_six_by_overlap() -> Non
 
 def test_no_cell_is_discrepant_under_the_null() -> None:
     for by in ("centre", "overlap"):
-        assert not cells_inside(EDGES, NULL, by=by).any()
+        assert not cells_inside(EDGES, drawn(beta=0.0), by=by).any()
 
 
 def test_definitions_are_named() -> None:
     with pytest.raises(ValueError, match='"centre" or "overlap"'):
-        cells_inside(EDGES, SAMPLE, by="middle")
+        cells_inside(EDGES, drawn(), by="middle")
 
 
 @pytest.mark.parametrize(
@@ -89,19 +93,19 @@ def test_definitions_are_named() -> None:
     ],
 )
 def test_interval_iou(found: list[tuple[float, float]], expected: float) -> None:
-    assert interval_iou(regions(*found), SAMPLE) == pytest.approx(expected)
+    assert interval_iou(regions(*found), drawn()) == pytest.approx(expected)
 
 
 def test_nothing_found_where_nothing_is_there_is_right() -> None:
-    assert interval_iou(regions(), NULL) == 1.0
-    assert interval_iou(regions((0.0, 1.0)), NULL) == 0.0
+    assert interval_iou(regions(), drawn(beta=0.0)) == 1.0
+    assert interval_iou(regions((0.0, 1.0)), drawn(beta=0.0)) == 0.0
 
 
 def test_edge_error() -> None:
-    error = edge_error(regions((-2.8, -1.7), (1.6, 2.7)), SAMPLE)
+    error = edge_error(regions((-2.8, -1.7), (1.6, 2.7)), drawn())
     assert error == pytest.approx(0.05)
-    assert np.isnan(edge_error(regions(), SAMPLE))
-    assert np.isnan(edge_error(regions((0.0, 1.0)), NULL))
+    assert np.isnan(edge_error(regions(), drawn()))
+    assert np.isnan(edge_error(regions((0.0, 1.0)), drawn(beta=0.0)))
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
@@ -117,5 +121,5 @@ def test_abstentions(verdict: Verdict) -> None:
 
 
 def test_rmse_counts_the_noise() -> None:
-    predicted = SAMPLE.response + np.array([3.0, -4.0] * 10)
-    assert float(metrics.rmse(predicted, SAMPLE)) == pytest.approx(np.sqrt(12.5))
+    predicted = drawn().response + np.array([3.0, -4.0] * 10)
+    assert float(metrics.rmse(predicted, drawn())) == pytest.approx(np.sqrt(12.5))
