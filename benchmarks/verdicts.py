@@ -192,6 +192,16 @@ def unequal() -> Iterator[Setting]:
         for name, (axis, post) in kinds.items():
             made = {"n": num, "axis": axis, "post": post}
             yield Setting("unequal", f"n {num}, noise {name}", made)
+    louder = about(lambda z, X: np.where(z > 7, 3.0, 1.0))
+
+    def with_more_columns(rng: np.random.Generator, arrays: dict[str, Any]) -> dict[str, Any]:
+        more = rng.standard_normal((len(arrays["z"]), 5))
+        wide = {"X": np.hstack([arrays["X"], more]), "beta": np.append(arrays["beta"], np.zeros(5))}
+        return louder(rng, arrays) | wide
+
+    for num, size, post in ((100, 6, louder), (140, 11, with_more_columns)):
+        name = f"n {num}, p {size}, noise three times from 7"
+        yield Setting("unequal", name, {"n": num, "p": 6, "post": post})
     for name, (axis, post) in kinds.items():
         low, high = (7.0, INF) if axis == "unif" else (2.0, 4.0)
         made = {"axis": axis, "post": post, "regs": [(low, high, {0: 2.0})]}

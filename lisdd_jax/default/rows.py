@@ -64,7 +64,7 @@ class KeptRows(NamedTuple):
 
     Attributes:
       keep: ``(n,)`` bool, rows near to the law or to their own cell, without the runs.
-      apart: the others.
+      apart: why the others are not.
     """
 
     keep: jax.Array

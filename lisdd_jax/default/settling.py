@@ -33,7 +33,7 @@ class Settled(NamedTuple):
       lower_interval, upper_interval: ``(R, 2)``; NaN where an end lies at the end of the axis.
       is_kink, softness: ``(2, R)`` of lower and upper ends.
       slot: ``(n,)`` int32 region of every row, ``R`` outside.
-      kept: ``(n,)`` bool, rows that serve the law, a region or neither, but are not set aside.
+      kept: ``(n,)`` bool, rows in use that are not set aside.
       law: ``(n,)`` bool, rows of the law.
       tail: ``(n,)`` bool, rows set aside that it would have as the tail of its noise.
       num_rows: ``(R,)`` int32 rows inside.

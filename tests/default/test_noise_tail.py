@@ -10,9 +10,9 @@ from lisdd_jax.default.noise_tail import continue_tail
 NUM, BOUND = 1000, 5.0
 
 
-def returned(residual):
-    aside = np.abs(residual) > BOUND
-    arrays = (residual, np.full(NUM, BOUND), aside, ~aside)
+def returned(residual, used=NUM):
+    aside = (np.abs(residual) > BOUND) & (np.arange(NUM) < used)
+    arrays = (residual, np.full(NUM, BOUND), aside, ~aside & (np.arange(NUM) < used))
     return aside, np.asarray(continue_tail(*map(jax.device_put, arrays)))
 
 
@@ -51,6 +51,20 @@ def test_noise_that_leans_to_a_side_goes_on_beyond_a_gap(sign):
     # The same rows beside noise that leans to neither side stand apart.
     even = np.where(aside, residual, np.where(rng.random(NUM) < 0.5, 1, -1) * residual)
     assert not returned(even)[1].any()
+
+
+def test_a_hundred_rows_tell_a_long_tail_from_gross_errors():
+    """A law beside lognormal noise lies about at 1.2, with scales of 0.9."""
+    rng = np.random.default_rng(3)
+    told = {"skewed": 0, "errors": 0}
+    for _ in range(60):
+        skewed = (np.exp(rng.normal(size=NUM)) - 1.2) / 0.9
+        errors = rng.normal(size=NUM) + 8 * (rng.random(NUM) < 0.05)
+        for name, residual in (("skewed", skewed), ("errors", errors)):
+            aside, found = returned(residual, used=100)
+            told[name] += bool(found.any()) or not aside.any()
+    assert told["skewed"] > 0.85 * 60
+    assert told["errors"] < 0.15 * 60
 
 
 def test_intervals_cover_under_noise_with_one_long_tail():

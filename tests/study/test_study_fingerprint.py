@@ -63,6 +63,25 @@ def test_the_same_for_the_same_code_traced_again():
     assert of() == of(lambda key, mu: mu + jax.random.normal(key, (20,)))
 
 
+def test_a_computation_that_goes_on_is_lowered_once():
+    replication = Replication(lambda key, mu: mu + jax.random.normal(key, (7,)), evaluate_mean, ())
+    seen = []
+
+    def note(event, *_, **__):
+        seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        arguments = (jax.random.key(0).dtype, {"mu": jnp.result_type(float)}, "cpu")
+        first = fingerprint(replication, *arguments)
+        lowered = seen.count("/jax/core/compile/jaxpr_to_mlir_module_duration")
+        assert fingerprint(replication, *arguments) == first
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert lowered > 0
+    assert seen.count("/jax/core/compile/jaxpr_to_mlir_module_duration") == lowered
+
+
 def looped(weights):
     """A constant inside a loop inside a function that is compiled apart."""
 
