@@ -42,7 +42,9 @@ def _one_sided(switch: Switch, step: Step) -> jax.Array:
     return jnp.all(sides == sides[:1])
 
 
-def _approach(rate: Rate, switch: Switch, course: _Course, left: jax.Array) -> _Course:
+def _approach(
+    rate: Rate, switch: Switch, course: _Course, left: jax.Array
+) -> tuple[_Course, jax.Array]:
     """The longest stretch of what is left that lies on one side, by bisection."""
     fixed = lax.stop_gradient(course)
 
@@ -53,11 +55,10 @@ def _approach(rate: Rate, switch: Switch, course: _Course, left: jax.Array) -> _
         return jnp.where(clean, middle, low), jnp.where(clean, high, middle)
 
     length, _ = lax.fori_loop(0, _BISECTIONS, halve, (jnp.zeros_like(left), left))
-    length = lax.stop_gradient(length)
-    return course.after(take_step(rate, course.time, course.state, length), length)
+    return course, lax.stop_gradient(length)
 
 
-def _hop(rate: Rate, switch: Switch, course: _Course, left: jax.Array) -> _Course:
+def _hop(rate: Rate, switch: Switch, course: _Course, left: jax.Array) -> tuple[_Course, jax.Array]:
     """Across the switch; before it, a move of length zero that carries the derivative of its time.
 
     The time of the crossing solves ``switch = 0``, so ``dt = -d(switch) / (switch)'``.
@@ -78,8 +79,7 @@ def _hop(rate: Rate, switch: Switch, course: _Course, left: jax.Array) -> _Cours
     shifted = jax.tree.map(lambda value, by: value + shift * by, course.state, slope)
     course = course._replace(time=course.time + shift, state=shifted)
     resolution = left / 2**_BISECTIONS
-    length = lax.stop_gradient(jnp.minimum(2 * jnp.maximum(distance, resolution), left))
-    return course.after(take_step(rate, course.time, course.state, length), length)
+    return course, lax.stop_gradient(jnp.minimum(2 * jnp.maximum(distance, resolution), left))
 
 
 def step_over(
@@ -101,13 +101,18 @@ def step_over(
         return whole.end, whole.error
     stop = time + length
 
+    def go(course: _Course, length: jax.Array) -> _Course:
+        return course.after(take_step(rate, course.time, course.state, length), length)
+
+    # Copies of the rate are most of what is compiled, so that all approaches share theirs.
+    def approach(course: _Course, _: None) -> tuple[_Course, None]:
+        return go(*_approach(rate, switch, course, stop - course.time)), None
+
     def divided() -> tuple[Any, Any]:
         course = _Course(time, state, jax.tree.map(jnp.zeros_like, state))
-        for _ in range(_APPROACHES):
-            course = _approach(rate, switch, course, stop - course.time)
-        course = _hop(rate, switch, course, stop - course.time)
-        rest = stop - course.time
-        course = course.after(take_step(rate, course.time, course.state, rest), rest)
+        course, _ = lax.scan(approach, course, length=_APPROACHES)
+        course = go(*_hop(rate, switch, course, stop - course.time))
+        course = go(course, stop - course.time)
         return course.state, course.error
 
     clean = _one_sided(switch, whole)

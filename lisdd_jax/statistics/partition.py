@@ -1,5 +1,6 @@
 """Cells of the operating axis: half-open intervals, the last one closed."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -63,6 +64,7 @@ def equal_width_edges(axis: Any, num_cells: int, mask: Any) -> Any:
         return xp.append(low + (high - low) * steps, high)
 
 
+@partial(jax.jit, static_argnames="num_cells")
 def quantile_edges(axis: jax.Array, num_cells: int, mask: jax.Array) -> jax.Array:
     """Edges ``(num_cells + 1,)`` at data values that share the rows in use out evenly.
 
@@ -100,6 +102,7 @@ def cell_index(axis: jax.Array, edges: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.where(inside, index, num_cells).astype(jnp.int32)
 
 
+@jax.jit
 def merge_small_cells(
     axis: jax.Array, edges: jax.Array, mask: jax.Array, minimum: jax.Array | int
 ) -> jax.Array:
