@@ -140,11 +140,11 @@ def diagnose(
         the published method.
 
     Example:
-      >>> import jax.numpy as jnp
+      >>> import numpy as np
       >>> from lisdd_jax import Verdict
-      >>> t = jnp.linspace(0.0, 1.0, 60)
-      >>> y = 2 * t + jnp.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * jnp.sin(997 * t**2)
-      >>> columns = jnp.stack([jnp.ones(60), t], axis=1)
+      >>> t = np.linspace(0.0, 1.0, 60)
+      >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * np.sin(997 * t**2)
+      >>> columns = np.stack([np.ones(60), t], axis=1)
       >>> found = diagnose(columns, y, t, columns, key=jax.random.key(0))
       >>> Verdict(int(found.verdict)).name, round(float(found.regions.lower[0]), 1)
       ('DISCREPANCY', 0.7)

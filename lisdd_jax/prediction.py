@@ -50,13 +50,13 @@ def predict(
       ValueError, TypeError: shapes or types do not fit each other or the diagnosis.
 
     Example:
-      >>> import jax
+      >>> import jax, numpy as np
       >>> from lisdd_jax import diagnose
-      >>> t = jnp.linspace(0.0, 1.0, 60)
-      >>> y = 2 * t + jnp.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * jnp.sin(997 * t**2)
-      >>> columns = jnp.stack([jnp.ones(60), t], axis=1)
+      >>> t = np.linspace(0.0, 1.0, 60)
+      >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * np.sin(997 * t**2)
+      >>> columns = np.stack([np.ones(60), t], axis=1)
       >>> found = diagnose(columns, y, t, columns, key=jax.random.key(0))
-      >>> new = jnp.array([[1.0, 0.5], [1.0, 0.9]])
+      >>> new = np.array([[1.0, 0.5], [1.0, 0.9]])
       >>> [round(float(value), 1) for value in predict(found, new, new[:, 1], new)]
       [1.0, 2.8]
     """

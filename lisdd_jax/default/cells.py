@@ -64,9 +64,9 @@ def lay_cells(
       ``SortedCells``.
 
     Example:
-      >>> import jax.numpy as jnp
-      >>> axis = jnp.array([0.0, 1.0, 1.0, 1.0, 2.0, 3.0])
-      >>> lay_cells(axis, jnp.int32(6), jnp.int32(3), jnp.int32(1)).of_row.tolist()
+      >>> import jax, numpy as np
+      >>> axis = np.array([0.0, 1.0, 1.0, 1.0, 2.0, 3.0])
+      >>> jax.jit(lay_cells)(axis, np.int32(6), np.int32(3), np.int32(1)).of_row.tolist()
       [0, 1, 1, 1, 2, 2]
     """
     n = axis.shape[0]

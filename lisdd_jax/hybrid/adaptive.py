@@ -38,11 +38,11 @@ def adaptive_solver(
       The solver, for ``rollout(..., solver=)``. Differentiable in reverse mode.
 
     Example:
-      >>> import jax.numpy as jnp
+      >>> import numpy as np, jax.numpy as jnp
       >>> from lisdd_jax.hybrid import rollout
-      >>> times = jnp.linspace(0.0, 1.0, 3)
+      >>> times = np.linspace(0.0, 1.0, 3)
       >>> stiff = lambda time, state: -1000 * (state - jnp.cos(time))
-      >>> int(rollout(stiff, jnp.zeros(()), times, solver=adaptive_solver(rtol=1e-4)).status)
+      >>> int(rollout(stiff, 0.0, times, solver=adaptive_solver(rtol=1e-4)).status)
       0
 
     References:

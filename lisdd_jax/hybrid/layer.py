@@ -65,8 +65,8 @@ class CorrectedModel:
       ...     features=lambda t: t[:, None] ** 2,
       ...     support=((True,),), open_below=(False,), open_above=(True,),
       ... )
-      >>> parameters = model.init(1.0, [2.0], [jnp.inf], width=0.01, weights=[[3.0]])
-      >>> model.apply(parameters, jnp.array([1.0, 4.0])).tolist()
+      >>> parameters = model.init(1.0, [2.0], [np.inf], width=0.01, weights=[[3.0]])
+      >>> jax.jit(model.apply)(parameters, np.array([1.0, 4.0])).tolist()
       [1.0, 52.0]
     """
 
@@ -247,14 +247,15 @@ def from_diagnosis(
 
     Example:
       >>> from lisdd_jax import diagnose
-      >>> t = jnp.linspace(0.0, 1.0, 60)
-      >>> y = 2 * t + jnp.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * jnp.sin(997 * t**2)
-      >>> columns = jnp.stack([jnp.ones(60), t], axis=1)
+      >>> t = np.linspace(0.0, 1.0, 60)
+      >>> y = 2 * t + np.where(t > 0.7, 5 * (t - 0.7), 0.0) + 0.05 * np.sin(997 * t**2)
+      >>> columns = np.stack([np.ones(60), t], axis=1)
       >>> found = diagnose(columns, y, t, columns, key=jax.random.key(0))
       >>> law = lambda theta, t: theta[0] + theta[1] * t
       >>> terms = lambda t: jnp.stack([jnp.ones_like(t), t], axis=1)
       >>> model, parameters = from_diagnosis(found, physics=law, axis=lambda t: t, features=terms)
-      >>> [round(float(value), 1) for value in model.apply(parameters, jnp.array([0.5, 0.9]))]
+      >>> predicted = jax.jit(model.apply)(parameters, np.array([0.5, 0.9]))
+      >>> [round(value, 1) for value in predicted.tolist()]
       [1.0, 2.8]
     """
     if not all(map(validation.is_concrete, jax.tree.leaves(diagnosis))):

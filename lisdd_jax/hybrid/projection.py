@@ -174,10 +174,10 @@ def project(
         piece of a record that is known outside a trace.
 
     Example:
-      >>> t = jnp.linspace(0.0, 1.0, 11)
-      >>> state = jnp.exp(-2 * t)
+      >>> t = np.linspace(0.0, 1.0, 11)
+      >>> state = np.exp(-2 * t)
       >>> rows = project(t, state, state[:, None], window=5)
-      >>> rate = jnp.linalg.lstsq(rows.columns[rows.mask], rows.response[rows.mask])[0]
+      >>> rate = np.linalg.lstsq(rows.columns[rows.mask], rows.response[rows.mask])[0]
       >>> rate.round(2).tolist()
       [-2.0]
 

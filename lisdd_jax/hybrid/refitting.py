@@ -129,16 +129,17 @@ def refit(
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
     Example:
+      >>> import jax, numpy as np
       >>> model = CorrectedModel(
       ...     physics=lambda theta, t: theta * t,
       ...     axis=lambda t: t,
       ...     features=lambda t: t[:, None] ** 2,
       ...     support=((True,),), open_below=(False,), open_above=(True,),
       ... )
-      >>> t = jnp.linspace(0.0, 4.0, 60)
-      >>> true = model.init(1.0, [2.0], [jnp.inf], width=0.2, weights=[[3.0]])
-      >>> start = model.init(1.2, [2.1], [jnp.inf], width=0.2, weights=[[2.5]])
-      >>> found = refit(model, start, t, model.apply(true, t))
+      >>> t = jax.device_put(np.linspace(0.0, 4.0, 60))
+      >>> true = model.init(1.0, [2.0], [np.inf], width=0.2, weights=[[3.0]])
+      >>> start = model.init(1.2, [2.1], [np.inf], width=0.2, weights=[[2.5]])
+      >>> found = refit(model, start, t, jax.jit(model.apply)(true, t))
       >>> found.parameters.lower.round(3).tolist(), found.parameters.weights.round(3).tolist()
       ([2.0], [[3.0]])
 

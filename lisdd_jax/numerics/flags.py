@@ -14,8 +14,8 @@ def look_up(flags: jax.Array, place: jax.Array) -> jax.Array:
     gather takes.
 
     Example:
-      >>> import jax.numpy as jnp
-      >>> look_up(jnp.array([False, True]), jnp.array([1, 0, 2])).tolist()
+      >>> import jax, numpy as np
+      >>> jax.jit(look_up)(np.array([False, True]), np.array([1, 0, 2])).tolist()
       [True, False, False]
     """
     num = flags.shape[0]

@@ -240,11 +240,11 @@ def fit_clean_regime(
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
     Example:
-      >>> t = jnp.linspace(0.0, 1.0, 60)
-      >>> y = 2 * t + jnp.where(t >= 0.75, 1.0, 0.0) + 0.1 * jnp.sin(997 * t**2)
-      >>> cell = jnp.minimum((4 * t).astype(int), 3)
+      >>> t = np.linspace(0.0, 1.0, 60)
+      >>> y = 2 * t + np.where(t >= 0.75, 1.0, 0.0) + 0.1 * np.sin(997 * t**2)
+      >>> cell = np.minimum((4 * t).astype(int), 3)
       >>> found = fit_clean_regime(
-      ...     t[:, None], y, cell, jnp.array([2.1]), num_cells=4, config=PublishedConfig()
+      ...     t[:, None], y, cell, np.array([2.1]), num_cells=4, config=PublishedConfig()
       ... )
       >>> found.flagged.tolist(), found.coefficients.round(1).tolist()
       ([False, False, False, True], [2.0])

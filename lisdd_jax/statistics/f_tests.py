@@ -213,9 +213,9 @@ def f_test(design: Any, extra: Any, response: Any, *, mask: Any = None) -> FTest
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
     Example:
-      >>> import jax.numpy as jnp
-      >>> x = jnp.array([0.0, 1.0, 2.0, 3.0])
-      >>> test = f_test(jnp.ones((4, 1)), x[:, None], jnp.array([0.0, 1.0, 2.0, 4.0]))
+      >>> import numpy as np
+      >>> x = np.array([0.0, 1.0, 2.0, 3.0])
+      >>> test = f_test(np.ones((4, 1)), x[:, None], np.array([0.0, 1.0, 2.0, 4.0]))
       >>> round(float(test.statistic), 4), float(test.df_num), float(test.df_den)
       (56.3333, 1.0, 2.0)
 

@@ -214,10 +214,10 @@ def select_form(
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
     Example:
-      >>> t = jnp.linspace(-1.0, 1.0, 60)
-      >>> features = jnp.stack([t, t**2, t**3], axis=1)
-      >>> residuals = 3 * t**2 + 0.1 * jnp.sin(997 * t**2)
-      >>> even = jnp.arange(60) % 2 == 0
+      >>> t = np.linspace(-1.0, 1.0, 60)
+      >>> features = np.stack([t, t**2, t**3], axis=1)
+      >>> residuals = 3 * t**2 + 0.1 * np.sin(997 * t**2)
+      >>> even = np.arange(60) % 2 == 0
       >>> found = select_form(features, residuals, even, ~even, max_terms=2, tolerance=0.15)
       >>> found.support.tolist()
       [False, True, False]

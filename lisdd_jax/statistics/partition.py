@@ -89,9 +89,9 @@ def cell_index(axis: jax.Array, edges: jax.Array, mask: jax.Array) -> jax.Array:
       largest edge to the last cell that is not empty of width.
 
     Example:
-      >>> import jax.numpy as jnp
-      >>> x = jnp.array([0.0, 1.0, 2.0])
-      >>> cell_index(x, x, jnp.ones(3, bool)).tolist()
+      >>> import jax, numpy as np
+      >>> x = np.array([0.0, 1.0, 2.0])
+      >>> jax.jit(cell_index)(x, x, np.ones(3, bool)).tolist()
       [0, 1, 1]
     """
     num_cells = edges.shape[0] - 1

@@ -29,8 +29,8 @@ def flagged_runs(flagged: jax.Array) -> Runs:
       A ``Runs``; first and last are 0 in slots out of use.
 
     Example:
-      >>> import jax.numpy as jnp
-      >>> runs = flagged_runs(jnp.array([True, True, False, True]))
+      >>> import jax, numpy as np
+      >>> runs = jax.jit(flagged_runs)(np.array([True, True, False, True]))
       >>> runs.first.tolist(), runs.last.tolist()
       ([0, 3], [1, 3])
     """

@@ -25,8 +25,9 @@ def unit_ranks(mask: jax.Array, block: jax.Array | None = None) -> jax.Array:
       ``(n,)`` int32 from 0 to the number of units less 1; of no meaning in rows out of use.
 
     Example:
-      >>> import jax.numpy as jnp
-      >>> unit_ranks(jnp.array([True, True, False, True]), jnp.array([7, 3, 9, 7])).tolist()[:2]
+      >>> import jax, numpy as np
+      >>> used, block = np.array([True, True, False, True]), np.array([7, 3, 9, 7])
+      >>> jax.jit(unit_ranks)(used, block).tolist()[:2]
       [0, 1]
     """
     if block is None:
@@ -138,8 +139,8 @@ def dealt_folds(rank: jax.Array, num_folds: int) -> jax.Array:
       ``(n,)`` int32 in ``0 .. num_folds - 1``.
 
     Example:
-      >>> import jax.numpy as jnp
-      >>> dealt_folds(jnp.arange(12), 4).reshape(3, 4).tolist()
+      >>> import jax, numpy as np
+      >>> jax.jit(dealt_folds, static_argnums=1)(np.arange(12), 4).reshape(3, 4).tolist()
       [[0, 1, 2, 3], [1, 0, 3, 2], [3, 2, 0, 1]]
     """
     table = np.array(list(itertools.permutations(range(num_folds))), np.int32)

@@ -179,10 +179,10 @@ def fit_trimmed(
       ValueError, TypeError: shapes, types or concrete values do not fit.
 
     Example:
-      >>> import jax, jax.numpy as jnp
-      >>> x = jnp.arange(1.0, 21.0)
-      >>> y = 2 + 3 * x + jnp.where(x > 14, 20.0, 0.0)
-      >>> design = jnp.column_stack([jnp.ones(20), x])
+      >>> import jax, numpy as np
+      >>> x = np.arange(1.0, 21.0)
+      >>> y = 2 + 3 * x + np.where(x > 14, 20.0, 0.0)
+      >>> design = np.column_stack([np.ones(20), x])
       >>> fit = fit_trimmed(design, y, key=jax.random.key(0), trim=0.3)
       >>> [round(float(c), 3) for c in fit.coefficients], float(fit.scale)
       ([2.0, 3.0], 0.0)

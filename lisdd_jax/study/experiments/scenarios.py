@@ -108,7 +108,7 @@ def oscillator(
       ValueError: there is no such library.
 
     Example:
-      >>> sample = oscillator(100)(jax.random.key(0), beta=0.2)
+      >>> sample = jax.jit(oscillator(100))(jax.random.key(0), beta=0.2)
       >>> sample.design.shape, sample.features.shape, sample.lower.tolist()
       ((100, 2), (100, 6), [-2.7, 1.7])
     """
@@ -166,7 +166,7 @@ def several_regions(num_rows: int, library: str = "six") -> Callable[..., Sample
       ValueError: there is no such library.
 
     Example:
-      >>> sample = several_regions(100)(jax.random.key(0))
+      >>> sample = jax.jit(several_regions(100))(jax.random.key(0))
       >>> sample.upper.tolist(), sample.support.sum(axis=1).tolist()
       ([2.1, 4.3], [1, 1])
     """
