@@ -11,8 +11,9 @@ import rows_data as data
 from lisdd_jax import Status, Verdict, diagnose
 
 
-def oscillator(seed, dtype):
-    """6000 rows; a cubic in two bands; narrow cells hide it behind a line in single precision."""
+@jax.jit
+def draw(seed):
+    """Arrays of a diagnosis, and its key."""
     draw_x, draw_noise, key = jax.random.split(jax.random.key(seed), 3)
     x = jax.random.uniform(draw_x, (6000, 2), jnp.float32, minval=-3.3, maxval=3.3)
     position = x[:, 0]
@@ -20,8 +21,13 @@ def oscillator(seed, dtype):
     rate = -position - 0.3 * x[:, 1] + jnp.where(in_band, 0.2 * position**3, 0)
     rate = rate + 0.3 * jax.random.normal(draw_noise, (6000,), jnp.float32)
     terms = jnp.stack([position**2, position**3, jnp.sin(position)], axis=1)
-    arrays = (np.asarray(part, dtype) for part in (-x, rate, position, terms))
-    return diagnose(*arrays, key=key)
+    return (-x, rate, position, terms), key
+
+
+def oscillator(seed, dtype):
+    """6000 rows; a cubic in two bands; narrow cells hide it behind a line in single precision."""
+    arrays, key = draw(seed)
+    return diagnose(*(np.asarray(part, dtype) for part in arrays), key=key)
 
 
 def test_a_term_that_cells_do_not_resolve_is_no_direction_of_theirs():
