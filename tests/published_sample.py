@@ -8,7 +8,10 @@ import numpy as np
 
 from lisdd_jax.config import PublishedConfig
 from lisdd_jax.dataset import prepare
+from lisdd_jax.published.certificate import certify
+from lisdd_jax.published.form import choose_each, make_form
 from lisdd_jax.published.physics import fit_physics
+from lisdd_jax.statistics.splits import random_halves
 
 NUM, CELLS, TERMS = 240, 6, 4
 EDGES = np.linspace(-1, 1, CELLS + 1)
@@ -38,6 +41,18 @@ def fitted(key, design, response, x, features, mask, block=None):
     return dataclasses.replace(
         data, block=None if block is None else jax.device_put(block)
     ), physics
+
+
+@jax.jit
+def judged(key, data, physics):
+    """The choice of terms, the form, and the certificate, of one program.
+
+    The certificate is of a half of what all rows show: here choice and test need not be apart.
+    """
+    (terms,) = choose_each(key[None], [data], [physics], CHECKED)
+    some = jnp.any(data.in_cells(physics.regime.flagged))
+    halves = random_halves(key, data.mask, data.block)
+    return terms, make_form(physics, terms, some), certify(data, halves, physics, terms, CHECKED)
 
 
 def blocks(seed, size=3):

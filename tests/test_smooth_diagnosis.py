@@ -173,57 +173,53 @@ def contaminated(seed, shift=0.0):
 
 
 def trimmed(temperature, design, response):
-    return smooth_fit_trimmed(
-        design, response, key=KEY, trim=0.25, temperature=temperature, num_starts=50
+    """The hard fit, the smooth one, and their numbers in a row."""
+    options = {"key": KEY, "trim": 0.25, "num_starts": 50}
+    hard = fit_trimmed(design, response, **options)
+    soft = smooth_fit_trimmed(design, response, temperature=temperature, **options)
+    numbers = [hard.coefficients, jnp.stack([hard.objective, hard.scale])]
+    numbers += [soft.coefficients, soft.objective[None]]
+    return jnp.concatenate(numbers), (hard, soft)
+
+
+@jax.jit
+def in_both_modes(temperature, shift, design, response, change):
+    """Values, and forward and reverse derivatives along a change, with one search for the fits."""
+    values, linear, fits = jax.linearize(
+        lambda shift: trimmed(temperature, design, response + shift * change), shift, has_aux=True
     )
+    rows = jax.vmap(jax.linear_transpose(linear, shift))(jnp.eye(len(values)))
+    return values, linear(jnp.ones_like(shift)), rows[0], fits
 
 
 def test_the_smooth_trimmed_fit_tends_to_the_hard_one():
     for seed in range(5):
         arrays = contaminated(seed)
-        hard = fit_trimmed(*arrays, key=KEY, trim=0.25, num_starts=50)
-        found = trimmed(LOWEST_TEMPERATURE, *arrays)
+        still = np.zeros(NUM)
+        *_, (hard, found) = in_both_modes(LOWEST_TEMPERATURE, 0.0, *arrays, still)
         assert found.status == Status.OK
         np.testing.assert_allclose(found.coefficients, hard.coefficients, rtol=1e-3)
         np.testing.assert_allclose(found.objective, hard.objective, rtol=1e-2)
         assert ((found.weights > 0.5) == hard.kept).mean() > 0.95
         np.testing.assert_allclose(found.weights.sum(), np.ceil(0.75 * NUM), rtol=1e-9)
-        warm = trimmed(0.3, *arrays)
+        *_, (_, warm) = in_both_modes(0.3, 0.0, *arrays, still)
         assert warm.weights[:15].max() < 0.01
         np.testing.assert_allclose(warm.coefficients, [1.0, 2.0], atol=0.1)
 
 
-def in_both_modes(function, shift, design, response, change):
-    """Values, and forward and reverse derivatives along a change, with one search for the fit."""
-    values, linear = jax.linearize(lambda shift: function(design, response + shift * change), shift)
-    rows = jax.vmap(jax.linear_transpose(linear, shift))(jnp.eye(len(values)))
-    return values, linear(jnp.ones_like(shift)), rows[0]
-
-
 def test_derivatives_of_trimmed_fits_against_finite_differences():
     """Smooth, and hard with the derivative of least squares on the rows kept."""
-
-    def hard(design, response):
-        found = fit_trimmed(design, response, key=KEY, trim=0.25, num_starts=50)
-        return jnp.append(found.coefficients, jnp.stack([found.objective, found.scale]))
-
-    def soft(design, response):
-        found = trimmed(0.1, design, response)
-        return jnp.append(found.coefficients, found.objective)
-
     step = 1e-6
-    for function in (hard, soft):
-        values_and_slopes = jax.jit(partial(in_both_modes, function))
-        for seed in range(5):
-            design, response = contaminated(seed)
-            change = contaminated(seed, 1.0)[1] - response
-            right, left, far_right, far_left = (
-                values_and_slopes(k * step, design, response, change)[0] for k in (1, -1, 2, -2)
-            )
-            expected = (8 * (right - left) - (far_right - far_left)) / (12 * step)
-            _, forward, reverse = values_and_slopes(0.0, design, response, change)
-            for slope in (forward, reverse):
-                np.testing.assert_allclose(slope, expected, rtol=1e-6)
+    for seed in range(5):
+        design, response = contaminated(seed)
+        change = contaminated(seed, 1.0)[1] - response
+        right, left, far_right, far_left = (
+            in_both_modes(0.1, k * step, design, response, change)[0] for k in (1, -1, 2, -2)
+        )
+        expected = (8 * (right - left) - (far_right - far_left)) / (12 * step)
+        _, forward, reverse, _ = in_both_modes(0.1, 0.0, design, response, change)
+        for slope in (forward, reverse):
+            np.testing.assert_allclose(slope, expected, rtol=1e-6)
 
 
 def test_a_trimmed_fit_must_leave_out_a_row():

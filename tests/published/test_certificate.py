@@ -4,23 +4,9 @@ import numpy as np
 import published_sample as sample
 import pytest
 
-from lisdd_jax.published.certificate import certify
-from lisdd_jax.published.form import choose_each
-from lisdd_jax.statistics.splits import random_halves
 from lisdd_jax.status import Status
 
 KEY = jax.random.key(9)
-
-
-@jax.jit
-def test_of(data, physics):
-    """The certificate on a half of what all rows show: here choice and test need not be apart."""
-    halves = random_halves(KEY, data.mask, data.block)
-    (terms,) = choose_each(KEY[None], [data], [physics], sample.CHECKED)
-    return certify(data, halves, physics, terms, sample.CHECKED), terms
-
-
-test_of.__test__ = False
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -30,7 +16,7 @@ def test_it_is_the_partial_f_test_on_the_second_half(seed, given):
     mask = np.random.default_rng(seed).random(sample.NUM) < 0.9
     block = sample.blocks(seed) if given else None
     data, physics = sample.fitted(KEY, *arrays, mask, block)
-    found, terms = test_of(data, physics)
+    terms, _, found = sample.judged(KEY, data, physics)
     design, response, x, features = arrays
     coins = np.asarray(jax.random.bernoulli(KEY, 0.5, (sample.NUM // 2 + 1,)))
     _, rows = brute_force.halves(coins, mask, block)
@@ -48,7 +34,7 @@ def test_it_is_the_partial_f_test_on_the_second_half(seed, given):
 
 def test_nothing_flagged_is_not_tested():
     data, physics = sample.fitted(KEY, *sample.arrays(1, weight=0.0), np.ones(sample.NUM, bool))
-    found, _ = test_of(data, physics)
+    *_, found = sample.judged(KEY, data, physics)
     assert found.status == Status.NOTHING_FLAGGED
     assert not found.reject
     for value in (found.statistic, found.df_num, found.df_den, found.p_value):

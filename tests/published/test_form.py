@@ -1,21 +1,12 @@
 import brute_force
 import jax
-import jax.numpy as jnp
 import numpy as np
 import published_sample as sample
 import pytest
 
-from lisdd_jax.published.form import choose_each, make_form
 from lisdd_jax.status import Status
 
 KEY = jax.random.key(4)
-
-
-@jax.jit
-def choose(key, data, physics):
-    (terms,) = choose_each(key[None], [data], [physics], sample.CHECKED)
-    some = jnp.any(data.in_cells(physics.regime.flagged))
-    return terms, make_form(physics, terms, some)
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -25,7 +16,7 @@ def test_the_form_is_that_of_two_halves_of_the_flagged_rows(seed, given):
     mask = np.random.default_rng(seed).random(sample.NUM) < 0.9
     block = sample.blocks(seed) if given else None
     data, physics = sample.fitted(KEY, *arrays, mask, block)
-    terms, form = choose(KEY, data, physics)
+    terms, form, _ = sample.judged(KEY, data, physics)
     design, response, x, features = arrays
     flagged = physics.regime.flagged
     inside = [
@@ -51,7 +42,7 @@ def test_the_form_is_that_of_two_halves_of_the_flagged_rows(seed, given):
 def test_nothing_flagged_is_no_failure():
     data, physics = sample.fitted(KEY, *sample.arrays(1, weight=0.0), np.ones(sample.NUM, bool))
     assert not physics.regime.flagged.any()
-    _, form = choose(KEY, data, physics)
+    _, form, _ = sample.judged(KEY, data, physics)
     assert form.status == Status.NOTHING_FLAGGED
     assert not form.support.any()
     assert not form.equivalent.any()
@@ -61,6 +52,6 @@ def test_a_failed_physics_fails_the_form():
     _, response, x, features = sample.arrays(0)
     twins = np.column_stack([x, 2 * x])
     data, physics = sample.fitted(KEY, twins, response, x, features, np.ones(sample.NUM, bool))
-    _, form = choose(KEY, data, physics)
+    _, form, _ = sample.judged(KEY, data, physics)
     assert form.status == Status.RANK_DEFICIENT_DESIGN
     assert not form.support.any()
