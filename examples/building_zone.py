@@ -22,6 +22,7 @@ PER_HOUR, DAYS, TRAINING_DAYS = 6, 40, 30
 PER_DAY = 24 * PER_HOUR
 
 
+@jax.jit
 def weather(key):
     """Hours, outdoor temperature, heating power and irradiance, every ten minutes."""
     key_clear, key_cloud, key_drift = jax.random.split(key, 3)

@@ -17,6 +17,7 @@ from lisdd_jax.hybrid.training import train
 ROWS = 3000
 
 
+@jax.jit
 def simulate(key):
     key_x, key_z, key_noise = jax.random.split(key, 3)
     x, v = jax.random.uniform(key_x, (2, ROWS), minval=-3.3, maxval=3.3)
