@@ -1,4 +1,7 @@
-"""Rows of a record depend on each other: name their time, or a sound law may seem wrong."""
+"""Rows of a record depend on each other: name their time, or a sound law may seem wrong.
+
+In the order of time the method sees that neighbours are alike; this table is sorted by temperature.
+"""
 
 import numpy as np
 
@@ -15,6 +18,8 @@ def main():
     workday = (hour // 24 % 7 < 5).astype(int)
     table = {"demand": 80 + 25 * workday - 1.5 * temp + noise, "temp": temp, "workday": workday}
     table["hour"] = hour
+    order = np.argsort(temp)
+    table = {name: values[order] for name, values in table.items()}
     formula, library = "demand ~ workday + temp | temp", ["1", "temp"]
 
     blocks = lisdd_jax.fit(formula, table, library=library, time="hour")

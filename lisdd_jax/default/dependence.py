@@ -3,12 +3,12 @@
 Residuals of an autoregression in the order of the record, with correlation ``rho^k`` of rows ``k``
 apart, make the mean of a cell vary as if it had ``1 / tau`` of its rows,
 
-    tau = 1 + 2 sum_k rho^k (P_k - P),
+    tau = 1 + 2 sum_k rho^k (P_k - P) / (1 - P),
 
 with ``P_k`` the share of rows that lie in one cell with the row ``k`` before, and ``P`` that of any
 two rows: what is common to all cells shifts them alike. The same with neighbouring cells says how
-much of a cell's mean its neighbour shares. Where blocks of dependent rows are known, they take the
-place of ``rho^k``.
+much of a cell's mean its neighbour shares. Where blocks of dependent rows are known, any two rows
+of one of them correlate, and there is a memory where neighbours do so more than others.
 """
 
 from typing import NamedTuple
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lisdd_jax.default.blocks import Blocks, group_rows
 from lisdd_jax.default.cells import FEWEST_CELLS, MOST_CELLS, SortedCells
 from lisdd_jax.default.correlations import Correlations
 
@@ -103,8 +104,9 @@ def _shares(cells: SortedCells, dtype: jnp.dtype) -> tuple[jax.Array, jax.Array,
     return total, jnp.sum(share**2), 2 * jnp.sum(share[1:] * share[:-1])
 
 
-def _sharing(within: jax.Array, across: jax.Array) -> Sharing:
-    rows = 1 + jnp.maximum(within, 0.0)
+def _sharing(within: jax.Array, across: jax.Array, chance: jax.Array | float = 0.0) -> Sharing:
+    # Means of cells are compared with that of all, of which each is a part of the size ``chance``.
+    rows = 1 + jnp.maximum(within, 0.0) / jnp.maximum(1 - chance, 0.5)
     return Sharing(rows, jnp.maximum(0.5 * across, 0.0) / rows)
 
 
@@ -130,7 +132,7 @@ def _share_of_record(rho: jax.Array, cells: SortedCells, order: jax.Array) -> Sh
     weight = 2 * lag_weights(rho, num)
     shared = lax.map(pairs, jnp.asarray(LAGS, jnp.int32)).astype(dtype) / total
     within, across = weight @ (shared - jnp.stack([chance, chance_near])[None])
-    return _sharing(within, across)
+    return _sharing(within, across, chance)
 
 
 def share_of_axis(rho: jax.Array, num_rows: jax.Array, num_cells: jax.Array) -> Sharing:
@@ -139,24 +141,6 @@ def share_of_axis(rho: jax.Array, num_rows: jax.Array, num_cells: jax.Array) -> 
     full = 2 * rho / (1 - rho)
     across = 2 * rho / (1 - rho) ** 2 / size
     return _sharing(full - jnp.minimum(across, full), jnp.minimum(across, full))
-
-
-class Blocks(NamedTuple):
-    """Rows block by block, in each along the axis.
-
-    Attributes:
-      order: ``(n,)`` places of such rows among those sorted along the axis.
-      label: ``(n,)`` int32 their blocks.
-    """
-
-    order: jax.Array
-    label: jax.Array
-
-
-def gather_blocks(block: jax.Array) -> Blocks:
-    """Blocks of rows that are sorted along the axis; ``block (n,)`` are their labels."""
-    order = jnp.argsort(block, stable=True).astype(jnp.int32)
-    return Blocks(order, block[order])
 
 
 def share_of_blocks(blocks: Blocks, cells: SortedCells, likeness: jax.Array) -> Sharing:
@@ -169,37 +153,33 @@ def share_of_blocks(blocks: Blocks, cells: SortedCells, likeness: jax.Array) -> 
     """
     dtype = likeness.dtype
     total, chance, chance_near = _shares(cells, dtype)
-    block, cell = blocks.label, cells.of_row[blocks.order]
-    used = cell < MOST_CELLS
-    yes = jnp.ones(1, bool)
-    new_block = jnp.concatenate([yes, block[1:] != block[:-1]])
-    new_group = new_block | jnp.concatenate([yes, cell[1:] != cell[:-1]])
-    ones = jnp.where(used, 1.0, 0.0).astype(dtype)
-    group = jnp.cumsum(new_group, dtype=jnp.int32) - 1
-    size = jnp.zeros_like(ones).at[group].add(ones)
-    whole = jnp.zeros_like(ones).at[jnp.cumsum(new_block, dtype=jnp.int32) - 1].add(ones)
+    groups = group_rows(blocks, cells)
+    used = jnp.where(groups.cell_of_row < MOST_CELLS, 1.0, 0.0).astype(dtype)
+    size, whole = groups.totals(used), groups.totals_of_blocks(used)
     pairs = (jnp.sum(whole**2) - total) / total
-    first_cell = jnp.zeros(cell.shape, jnp.int32).at[group].max(cell)
-    first_block = jnp.zeros(block.shape, jnp.int32).at[group].max(block)
-    beside = (first_block[1:] == first_block[:-1]) & (first_cell[1:] == first_cell[:-1] + 1)
-    across = 2 * jnp.sum(jnp.where(beside, size[1:] * size[:-1], 0.0)) / total
+    across = 2 * jnp.sum(jnp.where(groups.beside, size[1:] * size[:-1], 0.0)) / total
     within = (jnp.sum(size**2) - total) / total
     within, across = within - chance * pairs, across - chance_near * pairs
-    return _sharing(likeness * within, likeness * across)
+    return _sharing(likeness * within, likeness * across, chance)
 
 
 def share(
     found: Correlations, cells: SortedCells, order: jax.Array, blocks: Blocks | None
 ) -> Sharing:
-    """What the rows of some cells share, by blocks where they are known, else by correlation."""
-    dtype = found.axis.dtype
+    """What the rows of some cells share, the most of what correlations say.
+
+    A memory does not end where a block does, if it was cut into blocks. One so strong that cells
+    do not show their own noise makes all rows of a block as good as alike.
+    """
+    num_rows = jnp.sum(cells.of_row < MOST_CELLS).astype(found.axis.dtype)
+    ways = [
+        share_of_axis(found.axis_rho, num_rows, cells.num.astype(found.axis.dtype)),
+        share_of_record(found.record_rho, cells, order),
+    ]
     if blocks is not None:
-        likeness = jnp.maximum(found.axis_rho, found.record_rho)
-        return share_of_blocks(blocks, cells, likeness)
-    num_rows = jnp.sum(cells.of_row < MOST_CELLS).astype(dtype)
-    by_axis = share_of_axis(found.axis_rho, num_rows, cells.num.astype(dtype))
-    by_record = share_of_record(found.record_rho, cells, order)
-    return Sharing(*(jnp.maximum(a, b) for a, b in zip(by_axis, by_record, strict=True)))
+        strong = jnp.where(found.axis_rho > _STRONG, found.axis_rho, 0.0)
+        ways.append(share_of_blocks(blocks, cells, jnp.maximum(found.block_rho, strong)))
+    return Sharing(*(jnp.max(jnp.stack(measures)) for measures in zip(*ways, strict=True)))
 
 
 def stretch(sharing: Sharing, size: jax.Array, repeated: jax.Array) -> jax.Array:
@@ -215,12 +195,13 @@ def stretch(sharing: Sharing, size: jax.Array, repeated: jax.Array) -> jax.Array
     return jnp.maximum(jnp.where(repeated > _REPEATED, sharing.rows, grown), 1.0)
 
 
-def shown_variance(rows: jax.Array, size: jax.Array) -> jax.Array:
-    """Share of the noise variance that a fit of level and slope to ``size`` rows leaves.
+def shown_variance(rows: jax.Array, size: jax.Array, columns: jax.Array) -> jax.Array:
+    """Share of the noise variance that a fit of a cell of ``size`` rows leaves.
 
-    Such a fit takes the most of a noise that varies slowly.
+    Level and slope take the most of a noise that varies slowly, and every one of the fit's
+    ``columns`` does where dependent rows have the same regressors.
     """
-    taken = 2 * (rows - 1) / jnp.maximum(size - 2, 1)
+    taken = columns * (rows - 1) / jnp.maximum(size - columns, 1)
     return jnp.maximum(1 - taken, _LEAST_SHOWN)
 
 
@@ -231,6 +212,18 @@ def share_of_copies(equal: jax.Array, cells: SortedCells, dtype: jnp.dtype) -> j
     return jnp.sum(again) / jnp.maximum(jnp.sum(used), 1).astype(dtype)
 
 
+def columns_that_take(columns: jax.Array, cells: SortedCells) -> jax.Array:
+    """How many columns of a cell's fit take the most of a noise that rows have in common.
+
+    Args:
+      columns: ``(d, n)`` of ``[1, axis, physics]``: all do where dependent rows have the same.
+      cells: of the rows.
+    """
+    same = jnp.all(columns[:, 1:] == columns[:, :-1], axis=0)
+    alike = share_of_copies(jnp.pad(same, (1, 0)), cells, columns.dtype)
+    return jnp.where(alike > _REPEATED, len(columns), 2).astype(columns.dtype)
+
+
 def summarize_dependence(
     found: Correlations,
     sharing: Sharing,
@@ -239,12 +232,14 @@ def summarize_dependence(
     repeated: jax.Array,
     blocks: bool,
     coarse: SortedCells,
+    columns: jax.Array,
 ) -> RowDependence:
-    """The measures together, for cells of ``size`` rows; ``wide`` of quarters of the axis, and
-    ``coarse`` those in which the correlations were found."""
-    significant = (found.axis_rho > 0) | (found.record_rho > 0) | (repeated > _REPEATED)
+    """The measures together, for cells of ``size`` rows; ``wide`` of quarters of the axis,
+    ``coarse`` those in which the correlations were found, and ``columns`` how many take of it."""
+    rho = jnp.stack([found.axis_rho, found.record_rho, found.block_rho])
+    significant = jnp.any(rho > 0) | (repeated > _REPEATED)
     rho = jnp.zeros_like(size) if blocks else found.record_rho
-    shown = shown_variance(sharing.rows, size)
+    shown = shown_variance(sharing.rows, size, columns)
     along = jnp.zeros_like(size) if blocks else found.axis_rho
     return RowDependence(
         found.axis,

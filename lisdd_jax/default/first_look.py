@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lisdd_jax.default import correlations, dependence, noise_shape, pieces
+from lisdd_jax.default.blocks import gather_blocks
 from lisdd_jax.default.cells import MOST_CELLS, SortedCells, coarse_cells, fine_cells
 from lisdd_jax.default.dependence import RowDependence, Sharing
 from lisdd_jax.default.layout import ColumnLayout
@@ -66,14 +67,12 @@ def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     """
     coarse = coarse_cells(rows.axis, rows.num_rows, layout.num_physics)
     local, shape = noise_shape.fit_weighed(rows, coarse, layout)
-    found = correlations.correlate(local, coarse, rows.order)
+    blocks = None if rows.block is None else gather_blocks(rows.block)
+    taking = dependence.columns_that_take(rows.columns[: layout.num_directions], coarse)
+    found = correlations.correlate(local, coarse, rows.order, taking, blocks)
     broken = pieces.breaks_explain(rows.axis, rows.columns[-1], rows.order, rows.num_rows)
-    axis_rho, record_rho = (
-        jnp.where(broken, 0.0, rho) for rho in (found.axis_rho, found.record_rho)
-    )
-    found = found._replace(axis_rho=axis_rho, record_rho=record_rho)
+    found = found.unless(broken)
     count = rows.num_rows.astype(rows.axis.dtype)
-    blocks = None if rows.block is None else dependence.gather_blocks(rows.block)
 
     def shared(cells: SortedCells) -> Sharing:
         return dependence.share(found, cells, rows.order, blocks)
@@ -88,8 +87,9 @@ def look(rows: Ordered, layout: ColumnLayout) -> FirstLook:
     each = jax.vmap(shared)(both)
     sharing, wide = (jax.tree.map(itemgetter(place), each) for place in (0, 1))
     size = size_of(cells)
+    blocked, taking = rows.block is not None, jnp.where(full, taking, 2.0)
     depend = dependence.summarize_dependence(
-        found, sharing, wide, size, repeated, rows.block is not None, coarse
+        found, sharing, wide, size, repeated, blocked, coarse, taking
     )
     trusted = jnp.zeros(MOST_CELLS, bool)
     if rows.trusted is not None:

@@ -50,7 +50,7 @@ class Noise(NamedTuple):
     Attributes:
       pooled: variance over all cells.
       steady: ``(K,)`` variances for scores.
-      degrees: ``(K,)`` degrees of freedom of the cells' own variances.
+      degrees: ``(K,)`` degrees of freedom of the cells' own variances, of independent rows.
       own: ``(K,)`` those variances.
     """
 
@@ -75,7 +75,13 @@ class Beyond(NamedTuple):
 
 
 def fit_every_cell(
-    gram: Any, num_rows: Any, floor: Any, num_physics: int, full: Any, expected: Any = 1.0
+    gram: Any,
+    num_rows: Any,
+    floor: Any,
+    num_physics: int,
+    full: Any,
+    expected: Any = 1.0,
+    as_one: Any = 1.0,
 ) -> tuple[LocalFits, Noise, Beyond]:
     """Fit every cell on its own.
 
@@ -87,6 +93,7 @@ def fit_every_cell(
       full: bool, the cells have rows enough for all of ``[1, axis, physics]``; else only their
         levels are fitted, and one set of slopes for all.
       expected: ``(K,)`` what is known of the cells' noise, as variances over that of all rows.
+      as_one: how many rows count as one, for their dependence.
 
     Returns:
       Fits on the columns without the terms, the noise, and what the terms could add.
@@ -104,7 +111,7 @@ def fit_every_cell(
     share = num_rows / xp.maximum(num_rows.sum(), 1)
     degrees = num_rows - rank - xp.where(full, 0.0, slopes.rank * share)
     degrees = xp.where(num_rows > 0, xp.maximum(degrees, 1), 0.0)
-    noise, variance = _noise(squares, degrees, floor, expected)
+    noise, variance = _noise(squares, degrees, floor, expected, as_one)
     kept = [*range(size), gram.shape[-1] - 1]
     fits = LocalFits(
         gram=gram[:, kept][:, :, kept],
@@ -128,7 +135,7 @@ def _common_slopes(rest: Any, gram: Any, physics: slice, tolerance: float) -> An
     return small_systems.solve(within, rest[:, physics, -1].sum(0), tolerance)
 
 
-def _noise(squares: Any, degrees: Any, floor: Any, expected: Any) -> tuple[Noise, Any]:
+def _noise(squares: Any, degrees: Any, floor: Any, expected: Any, as_one: Any) -> tuple[Noise, Any]:
     """The cells' noise from residual ``squares (K,)``, and the variances ``(K,)`` of the place."""
     xp = namespace(squares)
     freedom = xp.maximum(degrees.sum(), 1)
@@ -139,8 +146,9 @@ def _noise(squares: Any, degrees: Any, floor: Any, expected: Any) -> tuple[Noise
 
     # Laws hold nearly: where much less noise is expected, no cell of the place shall weigh so much.
     shaped = expected * pooled * freedom / xp.maximum((degrees * expected).sum(), 1)
-    steady = shrunk(_SCAN_PRIOR_ROWS, shaped)
-    noise = Noise(pooled, steady, degrees, squares / xp.maximum(degrees, 1))
+    # Dependent rows tell as little of the noise as of a level.
+    steady = shrunk(_SCAN_PRIOR_ROWS * as_one, shaped)
+    noise = Noise(pooled, steady, degrees / as_one, squares / xp.maximum(degrees, 1))
     return noise, shrunk(_PRIOR_ROWS, pooled)
 
 

@@ -107,7 +107,13 @@ def revive_survey(
     xp = namespace(gram)
     look, depend = known.look, known.look.dependence
     plain, noise, _ = fit_every_cell(
-        gram, count, known.floor, layout.num_physics, look.full, look.noise.expected
+        gram,
+        count,
+        known.floor,
+        layout.num_physics,
+        look.full,
+        look.noise.expected,
+        depend.rows,
     )
     clean = xp.where(survey.place.clean, count, 0.0)
     return survey._replace(
@@ -136,13 +142,13 @@ def survey_cells(gram: Any, count: Any, known: Known, layout: ColumnLayout) -> S
     """
     xp = namespace(gram)
     look, size = known.look, layout.num_physics
+    depend = look.dependence
     plain, noise, beyond = fit_every_cell(
-        gram, count, known.floor, size, look.full, look.noise.expected
+        gram, count, known.floor, size, look.full, look.noise.expected, depend.rows
     )
     term, acts = _term_beyond(beyond, noise)
     fits = add_direction(plain, gram, term, acts, look.full, size)
     # Rows that depend on each other make the level of a cell less certain.
-    depend = look.dependence
     fits = fits._replace(variance=fits.variance * depend.rows / depend.shown)
     cells = xp.maximum(plain.present.sum(), 1).astype(gram.dtype)
     mean = xp.maximum(count.sum() / cells, 1)

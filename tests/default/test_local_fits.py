@@ -89,6 +89,24 @@ def test_small_cells_show_their_level_and_share_slopes(table):
     np.testing.assert_allclose(fits.variance, expected_variance(squares, degrees, 2), rtol=1e-9)
 
 
+def test_dependent_rows_tell_less_of_the_noise(table):
+    """Of rows that are there three times, and count as one in threes, scores borrow three times."""
+    thrice = local_fits.fit_every_cell(
+        3 * table.gram, 3 * table.count, FLOOR, 2, np.bool_(True), 1.0, 3.0
+    )
+    once = fitted(table, True)
+    rank, count = once[0].rank, np.array(SIZES)
+    squares = 3 * once[1].own * np.maximum(count - rank, 1)
+    degrees = np.where(count > 0, np.maximum(3 * count - rank, 1), 0)
+    np.testing.assert_allclose(
+        thrice[1].steady, expected_variance(squares, degrees, 3 * 8), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        thrice[0].variance, expected_variance(squares, degrees, 2), rtol=1e-9
+    )
+    np.testing.assert_allclose(thrice[1].degrees, degrees / 3, rtol=1e-12)
+
+
 def test_a_term_that_a_cell_spans_adds_nothing(table):
     columns = table.columns.copy()
     columns[:, 4] = 2 * columns[:, 1] - columns[:, 3]
