@@ -46,11 +46,11 @@ class Groups(NamedTuple):
     beside: jax.Array
 
     def totals(self, values: jax.Array) -> jax.Array:
-        """Sums ``(n,)`` over groups of ``values (n,)``, block by block."""
+        """Sums ``(n, ...)`` over groups of ``values (n, ...)``, block by block."""
         return jnp.zeros_like(values).at[self.of_row].add(values)
 
     def totals_of_blocks(self, values: jax.Array) -> jax.Array:
-        """Sums ``(n,)`` over blocks of ``values (n,)``, block by block."""
+        """Sums ``(n, ...)`` over blocks of ``values (n, ...)``, block by block."""
         return jnp.zeros_like(values).at[self.block_of_row].add(values)
 
 
